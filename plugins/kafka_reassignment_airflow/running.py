@@ -11,6 +11,7 @@ from kafka_reassignment.advice import RUNNING, Correct
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.base import ReassignmentStepOperator
+from kafka_reassignment_airflow.runs import roll_back_run_id
 
 CLOCKS_DIFFER = timedelta(minutes=1)
 """A lock that was taken so short a time after a run was triggered may be older than the run."""
@@ -64,12 +65,15 @@ class OrderOperator(RunningReassignmentOperator):
             InvalidRequestError: the owner has the lock since this run was triggered, so it is not the one that was
                 meant.
         """
-        asked, owner = context["dag_run"].run_after, store.lock_owner(cluster_id)
-        is_own = owner is not None and owner.reassignment_id == context["dag_run"].run_id
-        if not self.is_named and not is_own and owner is not None and owner.since > asked + CLOCKS_DIFFER:
+        asked, own = context["dag_run"].run_after, context["dag_run"].run_id
+        owner = store.lock_owner(cluster_id)
+        if self.is_named or owner is None or owner.reassignment_id == own:
+            return super().which_reassignment(store, cluster_id, context)
+        # A stop starts its roll back within that minute.
+        if owner.since > asked + CLOCKS_DIFFER or owner.reassignment_id == roll_back_run_id(own):
             raise InvalidRequestError(
                 f"No reassignment is named, and {owner.reassignment_id}, which has the lock of the cluster, has it since "
                 f"{owner.since:%Y-%m-%d %H:%M:%S %Z}: after this was asked, at {asked:%Y-%m-%d %H:%M:%S %Z}. Nothing was changed",
                 Correct(f"trigger {self.dag_id} with the reassignment_id that is meant"),
             )
-        return super().which_reassignment(store, cluster_id, context)
+        return owner.reassignment_id

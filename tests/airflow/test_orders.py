@@ -68,6 +68,18 @@ def test_clocks_that_differ_by_seconds_keep_nobody_from_stopping(run):
     assert which(run, run.clock.now - timedelta(seconds=30)) == "r"
 
 
+def test_a_stop_that_is_cleared_at_once_does_not_stop_the_roll_back_that_it_has_started(run):
+    asked = run.clock.now
+    run.store.release(run.cluster_id, "r")
+    run.clock.sleep(10)
+    roll_back = ClusterLock(reassignment_id="cancel-1__roll_back", since=run.clock.now, requested_by="bob")
+    run.store.acquire(run.cluster_id, roll_back)
+    with pytest.raises(InvalidRequestError, match="cancel-1__roll_back, which has the lock .* Nothing was changed"):
+        which(run, asked)
+    assert which(run, asked, "cancel-1__roll_back") == "cancel-1__roll_back"
+    assert which(run, asked, run_id="cancel-2") == "cancel-1__roll_back"
+
+
 @pytest.mark.parametrize("reassignment_id", ["", "running", "r"])
 def test_a_look_at_what_is_running_needs_no_id(run, reassignment_id):
     asked = {"reassignment_id": reassignment_id, "dag": DAG("looks")}

@@ -35,6 +35,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import (
     admission_window,
     batch,
+    between_steps,
     cancel,
     chain,
     clear,
@@ -312,7 +313,7 @@ def nobody_says_to_elect(patch: Patch) -> None:
 @puts_back("H4")
 def every_step_counts_as_made(patch: Patch) -> None:
     """Takes out that a step which its batch has left out does not count as made, when a stop asks what is between two steps."""
-    real = stopped_steps.begun_partitions
+    real = between_steps.begun_partitions
 
     def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
         with pytest.MonkeyPatch.context() as meanwhile:

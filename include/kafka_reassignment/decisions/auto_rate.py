@@ -56,7 +56,7 @@ class Signals:
     not_seen: tuple[str, ...] = ()
 
 
-class Watch(BaseModel):
+class RateWatch(BaseModel):
     """What is kept of a look for the next one, in the record, because that may be in another process.
 
     ``lowest_lags`` are those since growth last counted. ``out_of_sync`` is that of ``Signals``.
@@ -69,7 +69,7 @@ class Watch(BaseModel):
     lowest_lags: dict[str, int] = {}
     out_of_sync: dict[int, int] = {}
 
-    def of_next_batch(self) -> Watch:
+    def of_next_batch(self) -> RateWatch:
         """Return what still counts when other partitions move."""
         return self.model_copy(update={"out_of_sync": {}})
 
@@ -80,7 +80,7 @@ class AutoRateDecision:
 
     bytes_per_second: int | None
     because: str
-    watch: Watch
+    watch: RateWatch
 
 
 def decide_rate(
@@ -89,7 +89,7 @@ def decide_rate(
     in_force: int,
     changed_at: datetime | None,
     signals: Signals,
-    before: Watch | None,
+    before: RateWatch | None,
     now: datetime,
 ) -> AutoRateDecision:
     """Decide whether the rate is lowered, raised or kept.
@@ -110,7 +110,7 @@ def decide_rate(
     restless = (*pressure, *signals.not_seen, *_still_behind(signals))
     calm_since = now if restless or before is None else before.calm_since
     since_change = QUOTA_SECONDS + RAISE_SECONDS if changed_at is None else (now - changed_at).total_seconds()
-    watch = Watch(
+    watch = RateWatch(
         at=now, calm_since=calm_since, lowest_lags=_lowest_lags(auto, signals, before), out_of_sync=signals.out_of_sync
     )
     if pressure:
@@ -127,7 +127,7 @@ def decide_rate(
 
 
 def _lowered(
-    because: str, in_force: int, lowest: int, since_change: float, before: Watch | None, watch: Watch
+    because: str, in_force: int, lowest: int, since_change: float, before: RateWatch | None, watch: RateWatch
 ) -> AutoRateDecision:
     """Lower the rate, unless it has just been changed, or cannot be lowered."""
     if since_change < SETTLED_SECONDS:
@@ -139,7 +139,7 @@ def _lowered(
     return AutoRateDecision(max(lowest, round(in_force * LOWERED_TO)), because, watch)
 
 
-def _pressures(auto: AutoRate, signals: Signals, before: Watch | None) -> Iterator[str]:
+def _pressures(auto: AutoRate, signals: Signals, before: RateWatch | None) -> Iterator[str]:
     """Yield each sign of pressure in words; what grows is compared with the look before."""
     if len(signals.slow) >= SLOW_ROUNDS:
         slowest, times = max(signals.slow) * 1000, len(signals.slow)
@@ -225,7 +225,7 @@ def _still_behind(signals: Signals) -> tuple[str, ...]:
     return (f"{count} replicas of partitions that do not move are out of sync",) if count else ()
 
 
-def _lowest_lags(auto: AutoRate, signals: Signals, before: Watch | None) -> dict[str, int]:
+def _lowest_lags(auto: AutoRate, signals: Signals, before: RateWatch | None) -> dict[str, int]:
     """The lags from which growth counts. A group that could not be seen keeps its own; growth that counted does not count again."""
     lowest = {} if before is None else dict(before.lowest_lags)
     for group, lag in signals.lags.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_reassignment.decisions.moves import ADDED_AND_REMOVED, never_completes
-from kafka_reassignment.decisions.samples import Pace, ReplicaMeasurement, Sample, measure_replica
+from kafka_reassignment.decisions.samples import ReplicaMeasurement, Sample, Speeds, measure_replica
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.text import format_bytes, format_seconds
@@ -54,15 +54,15 @@ class ReplicaProgress:
     @property
     def bytes_per_second(self) -> float | None:
         """Its speed of copying; None until it was measured for long enough."""
-        return self.measure.pace.speed if self.measure.pace else None
+        return self.measure.speeds.speed if self.measure.speeds else None
 
     @property
     def seconds_left(self) -> float | None:
         """Time until it has caught up at its own pace; None when that is not known."""
         if self.bytes_left == 0:
             return 0.0
-        pace = self.measure.pace
-        return self.bytes_left / pace.drain if pace and pace.drain > 0 else None
+        speeds = self.measure.speeds
+        return self.bytes_left / speeds.drain if speeds and speeds.drain > 0 else None
 
     def __str__(self) -> str:
         return f"{self.partition} on {self.broker}" + (f": {self.reason}" if self.reason else "")
@@ -152,7 +152,7 @@ def progress(
             else:
                 copying.append((step, broker, measure))
     shares = _fair_shares(copying, seen, asked_bytes_per_second)
-    together = {b: _together(m.pace for _, to, m in copying if to == b) for b in {to for _, to, _ in copying}}
+    together = {b: _together(m.speeds for _, to, m in copying if to == b) for b in {to for _, to, _ in copying}}
     for (step, broker, measure), share in zip(copying, shares, strict=True):
         tiered = step.partition.topic in remote_storage_topics
         motion, why = _judged(measure, together[broker], share, tiered=tiered)
@@ -177,11 +177,11 @@ def _fair_shares(
     return [rate / max(sending[at], receiving[to]) for at, to in zip(leaders, receivers, strict=True)]
 
 
-def _together(paces: Iterable[Pace | None]) -> Pace | None:
-    known = [pace for pace in paces if pace is not None]
+def _together(measured: Iterable[Speeds | None]) -> Speeds | None:
+    known = [speeds for speeds in measured if speeds is not None]
     if not known:
         return None
-    return Pace(max(p.seconds for p in known), sum(p.speed for p in known), sum(p.drain for p in known))
+    return Speeds(max(p.seconds for p in known), sum(p.speed for p in known), sum(p.drain for p in known))
 
 
 def _blocked(partition: TopicPartition, broker: int, seen: View, measure: ReplicaMeasurement) -> str | None:
@@ -199,28 +199,28 @@ def _blocked(partition: TopicPartition, broker: int, seen: View, measure: Replic
 
 
 def _judged(
-    measure: ReplicaMeasurement, receiver: Pace | None, share: float | None, *, tiered: bool
+    measure: ReplicaMeasurement, receiver: Speeds | None, share: float | None, *, tiered: bool
 ) -> tuple[Motion, str]:
     """Judge a replica by its own pace, or by its broker's pace where its share is too small to measure."""
-    own = measure.pace
+    own = measure.speeds
     if own is None or receiver is None:
         return Motion.MOVING, ""
     if measure.bytes_left == 0:
         return Motion.MOVING, "everything is copied, it is about to join the ISR"
     own_counts = share is None or share * own.seconds >= TURN_BYTES
-    pace = own if own_counts else receiver
-    if pace.speed <= 0:
+    speeds = own if own_counts else receiver
+    if speeds.speed <= 0:
         hint = "look at the broker's log, and whether its log dir is online"
         if tiered:
             hint = "with tiered storage, look for 'remote log auxiliary state' in the broker's log"
-        return Motion.STUCK, f"nothing was copied for {format_seconds(pace.seconds)}; {hint}"
-    if pace.drain <= 0:
+        return Motion.STUCK, f"nothing was copied for {format_seconds(speeds.seconds)}; {hint}"
+    if speeds.drain <= 0:
         return Motion.WILL_NEVER_FINISH, (
-            f"{format_bytes(pace.speed - pace.drain)}/s are written, {format_bytes(pace.speed)}/s copied: raise the rate or "
+            f"{format_bytes(speeds.speed - speeds.drain)}/s are written, {format_bytes(speeds.speed)}/s copied: raise the rate or "
             "cancel"
         )
-    if own_counts and share is not None and pace.speed < SLOW_SHARE * share:
-        return Motion.SLOW, f"it copies {format_bytes(pace.speed)}/s of its share of {format_bytes(share)}/s"
+    if own_counts and share is not None and speeds.speed < SLOW_SHARE * share:
+        return Motion.SLOW, f"it copies {format_bytes(speeds.speed)}/s of its share of {format_bytes(share)}/s"
     return Motion.MOVING, ""
 
 
@@ -230,7 +230,7 @@ def _seconds_left(replicas: Sequence[ReplicaProgress], rate: int | None) -> floa
     slowest = 0.0
     for broker in {r.broker for r in replicas if r.bytes_left}:
         those = [r for r in replicas if r.broker == broker and r.bytes_left]
-        drain = sum(r.measure.pace.drain for r in those if r.measure.pace)
+        drain = sum(r.measure.speeds.drain for r in those if r.measure.speeds)
         pace = drain if drain > 0 else rate
         if not pace:
             return None

@@ -95,7 +95,7 @@ def _not_reported(
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Speeds:
     """Bytes per second over the window: ``speed`` of copying, ``drain`` of the bytes left.
 
     ``drain`` is less than ``speed`` while producers write, and negative when they write faster.
@@ -108,7 +108,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaMeasurement:
-    """What the samples say about one adding replica. ``pace`` is None until the window is long enough.
+    """What the samples say about one adding replica. ``speeds`` are None until the window is long enough.
 
     ``messages_behind`` is the measured offset lag, else estimated from the bytes, None when neither is known.
     ``failed_log_dirs`` are the errors of its broker's log dirs by path, where it is not reported any more, or for a
@@ -118,7 +118,7 @@ class ReplicaMeasurement:
     bytes_left: int
     log_end_offset: int | None = None
     messages_behind: int | None = None
-    pace: Pace | None = None
+    speeds: Speeds | None = None
     unreachable: str | None = None
     failed_log_dirs: Mapping[str, str] = field(default_factory=dict)
 
@@ -135,16 +135,16 @@ def measure_replica(step: Step, broker: int, leader: int | None, samples: Sequen
     if behind is not None and (behind < 0 or (behind == 0 and left > 0)):  # not measured against the leader
         behind = round(leader_end * left / complete) if leader_end is not None and complete else None
     end = leader_end - behind if leader_end is not None and behind is not None else None
-    pace = _pace(step, broker, leader, first, last, left, have)
+    speeds = _speeds(step, broker, leader, first, last, left, have)
     # A broker whose log dir failed long ago takes a moment to make the replica in another one.
-    is_missed = pace is not None or last.is_lost(step.partition, broker)
+    is_missed = speeds is not None or last.is_lost(step.partition, broker)
     failed = last.failed_log_dirs_of(step.partition, broker) if is_missed else {}
-    return ReplicaMeasurement(left, end, behind, pace, last.unreachable.get(broker), failed)
+    return ReplicaMeasurement(left, end, behind, speeds, last.unreachable.get(broker), failed)
 
 
-def _pace(
+def _speeds(
     step: Step, broker: int, leader: int | None, first: Sample, last: Sample, left: int, have: int
-) -> Pace | None:
+) -> Speeds | None:
     seconds = last.at_seconds - first.at_seconds
     both_answered = {broker, leader}.isdisjoint(first.unreachable.keys() | last.unreachable.keys())
     is_lost = first.is_lost(step.partition, broker) or last.is_lost(step.partition, broker)
@@ -152,7 +152,7 @@ def _pace(
         return None
     left_before, _, had = bytes_left(step, broker, leader, first)
     # A follower that cuts back what its new leader does not have copies nothing meanwhile.
-    return Pace(seconds, max(0, have - had) / seconds, (left_before - left) / seconds)
+    return Speeds(seconds, max(0, have - had) / seconds, (left_before - left) / seconds)
 
 
 def bytes_left(step: Step, broker: int, leader: int | None, sample: Sample) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kafka_reassignment.decisions.auto_rate import Watch
+from kafka_reassignment.decisions.auto_rate import RateWatch
 from kafka_reassignment.decisions.progress_shown import ProgressShown
 from kafka_reassignment.decisions.quota_use import QuotaUse
 from kafka_reassignment.decisions.windows.estimate import Copied
@@ -223,7 +223,7 @@ class ProgressNote(Versioned):
     partitions_waiting: int | None = None
     partitions_blocked: int = 0
     copied: Copied = Copied()
-    watch: Watch | None = None
+    watch: RateWatch | None = None
     ends_at: datetime | None = None
     waits: tuple[str, ...] = ()
     outpaced_since: datetime | None = None

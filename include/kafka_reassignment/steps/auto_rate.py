@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.auto_rate import (
+    RateWatch,
     Signals,
-    Watch,
     auto_rate_in_words,
     decide_rate,
     out_of_sync,
@@ -32,7 +32,7 @@ CANARY_SECONDS = 10.0
 """No further round begins when messages have taken so long."""
 
 
-def adjust_rate_to_signals(run: RunContext, recorded: RecordView, batch: Batch) -> tuple[str, Watch | None]:
+def adjust_rate_to_signals(run: RunContext, recorded: RecordView, batch: Batch) -> tuple[str, RateWatch | None]:
     """Lower or raise the rate by what is seen, where the request asks for it, with an audit event of its own.
 
     A signal that cannot be seen fails nothing: then the rate is not raised. A person's change of the rate ends auto
@@ -176,7 +176,7 @@ def _lag(cluster: ClusterPort, group: str, states: Mapping[TopicPartition, Parti
     return sum(max(0, ends[p] - offset) for p, offset in committed.items())
 
 
-def _kept(recorded: RecordView, batch: Batch) -> Watch | None:
+def _kept(recorded: RecordView, batch: Batch) -> RateWatch | None:
     note = recorded.progress()
     if note is None or note.watch is None:
         return None

@@ -35,7 +35,8 @@ from kafka_reassignment.steps.settle import (
     to_free_controller,
     what_settles,
 )
-from kafka_reassignment.steps.stopped_steps import moves_of_others, note_settled, orders_to_note, stopped_steps
+from kafka_reassignment.steps.settled_notes import note_settled, orders_to_note
+from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
 from kafka_reassignment.steps.stuck import to_get_on
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe

@@ -17,7 +17,8 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_over import to_end_moves, to_replace_brokers
 from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
 from kafka_reassignment.steps.settle import ending, refuse_resumed, to_free_controller
-from kafka_reassignment.steps.stopped_steps import note_settled, orders_to_note, stopped_steps
+from kafka_reassignment.steps.settled_notes import note_settled, orders_to_note
+from kafka_reassignment.steps.stopped_steps import stopped_steps
 from kafka_reassignment.text import format_brokers
 
 

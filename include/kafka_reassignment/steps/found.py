@@ -20,7 +20,8 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_open import still_open
 from kafka_reassignment.steps.moves import Submitting, as_texts, submit
 from kafka_reassignment.steps.recorded_batch import begun_names, without
-from kafka_reassignment.steps.stopped_steps import left_by, steps_of_superseded, superseded_by, taken_up
+from kafka_reassignment.steps.settled_notes import superseded_by
+from kafka_reassignment.steps.stopped_steps import left_by, steps_of_superseded, taken_up
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 
 

@@ -22,7 +22,7 @@ from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, T
 from kafka_reassignment.ports import in_slices, refusals
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import require_unfinished
-from kafka_reassignment.steps.view import CONFIRM_SECONDS, Look, observe, observe_twice
+from kafka_reassignment.steps.view import CONFIRM_SECONDS, Observe, observe, observe_twice
 from kafka_reassignment.text import format_brokers
 
 SLICE = Controller.slice_size
@@ -54,7 +54,7 @@ def left_to_copy(batch: Batch, view: View) -> Batch:
 
 
 def confirmed_view(
-    run: RunContext, steps: Collection[Step], doubtful: frozenset[Phase] = DOUBTFUL, *, look: Look = observe
+    run: RunContext, steps: Collection[Step], doubtful: frozenset[Phase] = DOUBTFUL, *, look: Observe = observe
 ) -> View:
     """Look, and look again when a step shows a phase that may only be a broker's old news."""
     return observe_twice(

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from itertools import groupby
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.moves import has_begun, phase
 from kafka_reassignment.errors import RecordDamagedError, name_some
 from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition, View
-from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
+from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.between_steps import as_they_were_left, begun_partitions
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_open import still_open
 from kafka_reassignment.steps.recorded_batch import begun_batch
-from kafka_reassignment.steps.view import observe, observe_replicas, observe_twice
-from kafka_reassignment.text import format_brokers
+from kafka_reassignment.steps.view import observe
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,52 +178,6 @@ def taken_up(records: Iterable[Record]) -> frozenset[str]:
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The record of a reassignment that was stopped, with the number of the order: what is seen of it then is noted with that."""
-
-    record: Record
-    number: int
-
-
-def orders_to_note(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Stopped, ...]:
-    """Return whose settled partitions a cancel notes, as ``superseded_by``: of a whole one its own, and what it has superseded."""
-    if not (scope.is_whole and run.record.exists):
-        return ()
-    return (Stopped(run.record, recorded.numbered_run_command()[0]), *superseded_by(run.record))
-
-
-def superseded_by(record: Record) -> tuple[Stopped, ...]:
-    """Return the reassignments that one has superseded, and those that had been superseded before; read before a look at them."""
-    return tuple(
-        stopped
-        for earlier in record.superseded()
-        for stopped in (Stopped(earlier, earlier.run_commands.last_number()), *superseded_by(earlier))
-    )
-
-
-def note_settled(
-    run: RunContext,
-    recorded: RecordView,
-    scope: CancelScope,
-    stopped: Iterable[Stopped],
-    ends: Mapping[TopicPartition, Replicas],
-) -> None:
-    """Note where a cancel has found partitions settled, of this reassignment and of those that it has superseded."""
-    if scope.is_whole:
-        note_settled_of(run, stopped, ends)
-        return
-    withdrawn = recorded.withdrawn_partitions()
-    ours = {p: replicas for p, replicas in ends.items() if str(p) in withdrawn}
-    run.record.settled.note(ours, stop=None, at=run.now())
-
-
-def note_settled_of(run: RunContext, stopped: Iterable[Stopped], ends: Mapping[TopicPartition, Replicas]) -> None:
-    """Note where partitions of reassignments are settled; void where one was resumed since its order was read."""
-    for each in stopped:
-        each.record.settled.note(ends, stop=each.number, at=run.now())
-
-
 def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:
     """Return the steps of both; of a partition that both have, the later one's if that has begun, else the earlier one's."""
     if not later.steps or not earlier.steps:
@@ -316,56 +268,6 @@ def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -
     return flights - {s.partition for s in under_way if phase(s, view).ours}
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """The last step of a partition that finished batches have made, and that is not its last.
-
-    ``order`` is the number of the last order to stop or to go on when it was submitted. ``at`` is its target: there it
-    has left the partition. None where a cancel may have taken it back since.
-    """
-
-    order: int
-    at: Replicas | None
-
-
-def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
-    """Return the partitions whose first steps are in finished batches, and whose last one is not.
-
-    A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has
-    made something else of the partition. One that was withdrawn before its batch had ended may have been taken back
-    since it was submitted, so its last step does not count as made.
-    """
-    finished = sorted(recorded.finished_batches())
-    withdrawn = _withdrawn_at(recorded.record) if finished else {}
-    ended: dict[TopicPartition, bool] = {}
-    made: dict[TopicPartition, Begun] = {}
-    for plan, numbers in groupby(finished, recorded.plan_refs()) if finished else ():
-        first, *others = numbers
-        for number, partition, target, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
-            submitted = recorded.submitted(number)
-            if submitted is None:  # all of the batch was withdrawn
-                continue
-            if str(partition) in submitted.made:
-                at = withdrawn.get(str(partition))
-                is_kept = at is None or not _had_not_ended(recorded.record, number, at)
-                ended[partition] = is_last and is_kept
-                made[partition] = Begun(submitted.order, target if is_kept else None)
-            elif str(partition) in submitted.changed_by_others:
-                ended[partition] = True
-    return {p: made[p] for p, is_over in ended.items() if not is_over}
-
-
-def _withdrawn_at(record: Record) -> dict[str, datetime]:
-    """When each partition was withdrawn first."""
-    return {p: command.at for command in reversed(record.withdraw_commands.all()) for p in command.partitions}
-
-
-def _had_not_ended(record: Record, batch: int, at: datetime) -> bool:
-    """Whether a batch that is finished had not ended at a moment."""
-    done = record.finished(batch)
-    return done is not None and at <= done.finished_at
-
-
 def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too: bool) -> StoppedSteps:
     """The steps of a reassignment itself, but for those that are settled; with ``late_too`` a move of theirs that came late is."""
     if scope.is_whole and recorded.is_settled():
@@ -384,44 +286,12 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     }
     several = begun.keys() | {p for p, s in under_way.items() if s.steps > 1}
     wholes = read_targets_of(recorded.plan_ref(), several) if several else {}
-    between = _as_they_were_left(
-        run, {p: its for p, its in begun.items() if p in wholes and p not in under_way}, wholes
-    )
+    between = as_they_were_left(run, {p: its for p, its in begun.items() if p in wholes and p not in under_way}, wholes)
     steps = (*under_way.values(), *between)
     noted = [s for s in steps if str(s.partition) in settled]
     view = observe(run.cluster, [s.partition for s in noted]) if noted and late_too else View(frozenset(), {})
     over = {s.partition for s in noted if s.partition not in view.in_flight or not phase(s, view).ours}
     return StoppedSteps(tuple(s for s in steps if s.partition not in over), wholes)
-
-
-def _as_they_were_left(
-    run: RunContext, begun: Mapping[TopicPartition, Begun], wholes: Mapping[TopicPartition, Reassignment]
-) -> list[Step]:
-    """Return those between two of their steps, without what another client has changed since the last one that was made.
-
-    Nothing of ours has been asked for since, but for what takes them to an end.
-    """
-
-    def is_changed(partition: TopicPartition, view: View) -> bool:
-        seen, at, whole = view.partitions.get(partition), begun[partition].at, wholes[partition]
-        if seen is None or at is None or partition in view.in_flight:
-            return False
-        return not any(set(seen.replicas) == set(ours) for ours in (at, whole.current, whole.target))
-
-    def changed(view: View) -> list[TopicPartition]:
-        return [p for p in sorted(begun) if is_changed(p, view)]
-
-    if not begun:
-        return []
-    view = observe_twice(run.cluster, [*begun], lambda view: bool(changed(view)), run.sleep, look=observe_replicas)
-    of_others = changed(view)
-    for partition in of_others:
-        run.log.warning(
-            "%s stays: another client has changed it since its last step left it at %s",
-            partition,
-            format_brokers(begun[partition].at or ()),
-        )
-    return [Step(wholes[p]) for p in sorted(begun.keys() - {*of_others})]
 
 
 def _steps_under_way(recorded: RecordView) -> list[Step]:

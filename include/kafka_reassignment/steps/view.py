@@ -19,7 +19,7 @@ CORDONED = "cordoned.log.dirs"
 CONFIRM_SECONDS = 1.0
 """Between two looks: what a broker's metadata shows lags the controller by up to a quarter of a second (Kafka 4.3.1)."""
 
-Look = Callable[[ClusterPort, Collection[TopicPartition]], View]
+Observe = Callable[[ClusterPort, Collection[TopicPartition]], View]
 
 
 def observe(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> View:
@@ -50,9 +50,9 @@ def observe_twice(
     doubtful: Callable[[View], bool],
     sleep: Callable[[float], None],
     *,
-    look: Look = observe,
+    look: Observe = observe,
 ) -> View:
-    """Look, and look again a moment later when what is seen may only be a broker's old news."""
+    """Observe, and look again a moment later when what is seen may only be a broker's old news."""
     view = look(cluster, partitions)
     if doubtful(view):
         sleep(CONFIRM_SECONDS)

@@ -61,7 +61,7 @@ class Audit:
     last: int
 
 
-class Kept:
+class ReadRecords:
     """What one process has read."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from kafka_reassignment.views.work import Work, work_of
 from kafka_reassignment_airflow.runs import DAG_ID, batch_run_id, reassignment_of
 from kafka_reassignment_airflow.web.drawn import Load, TimeChart, finished_numbers, loads, time_chart
 from kafka_reassignment_airflow.web.figures import BrokerNow, brokers_now
-from kafka_reassignment_airflow.web.kept import Audit, AuditQuery, Kept
+from kafka_reassignment_airflow.web.kept import Audit, AuditQuery, ReadRecords
 from kafka_reassignment_airflow.web.rows import Row, row_of
 
 SHOWN_BATCHES = 20
@@ -120,7 +120,7 @@ class Pages:
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
-        self._kept = Kept()
+        self._kept = ReadRecords()
 
     def page(self, store: RecordStore, cluster_id: str, reassignment_id: str, query: AuditQuery | None = None) -> Page:
         """Return one reassignment with what its page shows.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kafka_reassignment.decisions.auto_rate import (
     CALM_SECONDS,
     RAISE_SECONDS,
+    RateWatch,
     Signals,
-    Watch,
     decide_rate,
     out_of_sync,
     reachable_rates,
@@ -37,7 +37,7 @@ def at(seconds):
 
 
 def watch(seconds=0.0, *, calm=0.0, lag=0, behind=None):
-    return Watch(
+    return RateWatch(
         at=at(seconds), calm_since=at(calm), lowest_lags={"billing": lag}, out_of_sync={1: 0} if behind is None else behind
     )  # fmt: skip
 

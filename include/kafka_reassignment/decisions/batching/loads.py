@@ -97,7 +97,7 @@ def copies_of(steps: StepColumns, chosen: Longs, all_ends: Ends) -> list[Copy]:
     ]
 
 
-class Loads:
+class Filling:
     """Batches that are being filled.
 
     Args:

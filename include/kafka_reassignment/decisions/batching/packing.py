@@ -11,7 +11,7 @@ import numpy as np
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching.columns import Longs, StepColumns
 from kafka_reassignment.decisions.batching.least import Least
-from kafka_reassignment.decisions.batching.loads import Copy, Loads, copies_of, in_succession
+from kafka_reassignment.decisions.batching.loads import Copy, Filling, copies_of, in_succession
 from kafka_reassignment.decisions.batching.rates import BATCH_SECONDS, BatchRates, Seconds
 from kafka_reassignment.decisions.batching.throttle_lists import split_long_lists
 from kafka_reassignment.errors import InfeasiblePlanError
@@ -146,15 +146,15 @@ class _Plan:
     def placed(self, limits: Limits, rates: BatchRates, heights: Seconds, weight: float) -> tuple[Longs, float]:
         """Place all steps; return the batch of each, with gaps, and how long all batches take."""
         movements = int(self.steps.moves_leader.sum())
-        loads = Loads(len(self.least.ends.whole), heights, movements, limits, rates.longest_seconds)
+        filling = Filling(len(self.least.ends.whole), heights, movements, limits, rates.longest_seconds)
         numbers = np.zeros(len(self.steps.partition), dtype=np.int64)
         for chain in self._in_order(weight):
-            for copy, batch in zip(chain, _batches_for(chain, loads), strict=True):
-                loads.put(copy, batch)
+            for copy, batch in zip(chain, _batches_for(chain, filling), strict=True):
+                filling.put(copy, batch)
                 numbers[copy.step] = batch
         for moves_leader, light in self.light.items():
-            numbers[light] = loads.fill(len(light), moves_leader=moves_leader)
-        return numbers, loads.seconds + BATCH_SECONDS * len(np.unique(numbers))
+            numbers[light] = filling.fill(len(light), moves_leader=moves_leader)
+        return numbers, filling.seconds + BATCH_SECONDS * len(np.unique(numbers))
 
     def _in_order(self, weight: float) -> list[list[Copy]]:
         whole = self.least.ends.whole
@@ -167,10 +167,10 @@ class _Plan:
         return sorted(self.chains, key=need, reverse=True)
 
 
-def _batches_for(chain: list[Copy], loads: Loads) -> list[int]:
+def _batches_for(chain: list[Copy], filling: Filling) -> list[int]:
     """Choose a batch for each step of a partition; new ones at the end where the others are full."""
-    chosen = in_succession([loads.costs(copy) for copy in chain])
+    chosen = in_succession([filling.costs(copy) for copy in chain])
     if chosen is None:
-        loads.append(len(chain))
-        return _batches_for(chain, loads)
+        filling.append(len(chain))
+        return _batches_for(chain, filling)
     return chosen

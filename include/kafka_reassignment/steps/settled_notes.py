@@ -1,0 +1,58 @@
+"""The notes of what a cancel or a successor has found settled: whose they are, and with which order to stop they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_reassignment.model import Replicas, TopicPartition
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.context import RunContext
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The record of a reassignment that was stopped, with the number of the order: what is seen of it then is noted with that."""
+
+    record: Record
+    number: int
+
+
+def orders_to_note(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Stopped, ...]:
+    """Return whose settled partitions a cancel notes, as ``superseded_by``: of a whole one its own, and what it has superseded."""
+    if not (scope.is_whole and run.record.exists):
+        return ()
+    return (Stopped(run.record, recorded.numbered_run_command()[0]), *superseded_by(run.record))
+
+
+def superseded_by(record: Record) -> tuple[Stopped, ...]:
+    """Return the reassignments that one has superseded, and those that had been superseded before; read before a look at them."""
+    return tuple(
+        stopped
+        for earlier in record.superseded()
+        for stopped in (Stopped(earlier, earlier.run_commands.last_number()), *superseded_by(earlier))
+    )
+
+
+def note_settled(
+    run: RunContext,
+    recorded: RecordView,
+    scope: CancelScope,
+    stopped: Iterable[Stopped],
+    ends: Mapping[TopicPartition, Replicas],
+) -> None:
+    """Note where a cancel has found partitions settled, of this reassignment and of those that it has superseded."""
+    if scope.is_whole:
+        note_settled_of(run, stopped, ends)
+        return
+    withdrawn = recorded.withdrawn_partitions()
+    ours = {p: replicas for p, replicas in ends.items() if str(p) in withdrawn}
+    run.record.settled.note(ours, stop=None, at=run.now())
+
+
+def note_settled_of(run: RunContext, stopped: Iterable[Stopped], ends: Mapping[TopicPartition, Replicas]) -> None:
+    """Note where partitions of reassignments are settled; void where one was resumed since its order was read."""
+    for each in stopped:
+        each.record.settled.note(ends, stop=each.number, at=run.now())
