@@ -190,16 +190,13 @@ def topic_made_larger(play: Play, topic: int = 0, first: int = 0) -> str | None:
     if chosen is None or len({p.topic for p in play.state.partitions}) == 1:
         return None
     before = [s for p, s in sorted(play.state.partitions.items()) if p.topic == chosen]
-    live = sorted(play.live)
     size = len(before[0].replicas) - len(before[0].adding) + 1
-    if len(live) < size:
+    if len(play.live) < size:
         return None
-    made = [tuple(live[(first + n + k) % len(live)] for k in range(size)) for n in range(len(before))]
-    with play.ledger.another("the topic's owner"):
+    with play.ledger.another("the topic's owner"):  # one change: the partitions have other replicas after it
         play.cluster.delete_topic(chosen)
-        partitions = play.cluster.create_topic(chosen, made, size_bytes=1_000_000, messages=100)
+        _make_topic(play, chosen, partitions=len(before), replicas=size, first=first)
     play.deleted_topics.add(chosen)
-    play.touched |= dict.fromkeys(partitions, play.world.time.now)
     return f"{chosen} with {size} replicas"
 
 
@@ -215,13 +212,9 @@ def topic_deleted(
     count = 1 if fewer else len(replicas)
 
     def make() -> None:
-        live = sorted(play.live)
-        size = min(len(replicas[0]), len(live))
+        size = min(len(replicas[0]), len(play.live))
         if size and not any(p.topic == chosen for p in play.state.partitions):
-            made = [tuple(live[(n + k) % len(live)] for k in range(size)) for n in range(count)]
-            with play.ledger.another("the topic's owner"):
-                partitions = play.cluster.create_topic(chosen, made, size_bytes=1_000_000, messages=100)
-            play.touched |= dict.fromkeys(partitions, play.world.time.now)
+            _make_topic(play, chosen, partitions=count, replicas=size)
 
     with play.ledger.another("the topic's owner"):
         play.cluster.delete_topic(chosen)
@@ -231,6 +224,14 @@ def topic_deleted(
     elif again:
         make()
     return chosen + (f" (made again {later:g} s later)" if again else "")
+
+
+def _make_topic(play: Play, topic: str, *, partitions: int, replicas: int, first: int = 0) -> None:
+    live = sorted(play.live)
+    made = [tuple(live[(first + n + k) % len(live)] for k in range(replicas)) for n in range(partitions)]
+    with play.ledger.another("the topic's owner"):
+        new = play.cluster.create_topic(topic, made, size_bytes=1_000_000, messages=100)
+    play.touched |= dict.fromkeys(new, play.world.time.now)
 
 
 @action("tools", 1, topic=number)
