@@ -18,13 +18,18 @@ from tests.kafka_fixtures import CreateTopic, fresh_topic_name
 
 from kafka_lab.base import EmbeddedCluster
 from kafka_lab.releases import Release
+from kafka_lab.waiting import wait_until_settled
 from kafka_reassignment.cluster import open_cluster
 from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, Replicas, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 
 HELD_BYTES = 8_000_000
 """More than a fetch takes (1 MB), so that a throttle of one byte per second holds a copy for a minute."""
+
+HELD_RATE = "1"
+"""Bytes per second, as a config."""
 
 BROKERS = (1, 2, 3, 4, 5, 6)
 
@@ -189,11 +194,16 @@ class KafkaLab(OfRelease):
         )
         for partition in partitions:
             self.write(partition, messages=80, size_bytes=HELD_BYTES)
-        set_rates(self.cluster, "1")
+        set_rates(self.cluster, HELD_RATE)
         return partitions
 
     def release(self, partitions: Sequence[TopicPartition]) -> None:
-        set_rates(self.cluster, None, [b for b in BROKERS if b not in self._dead])
+        live = [b for b in BROKERS if b not in self._dead]
+        set_rates(self.cluster, None, live)
+        # A broker that still shows the rate looks as if another client had set a lower one.
+        wait_until_settled(
+            "The throttle", lambda: _held(self.cluster, live), time.monotonic() + 30, "Look at the brokers"
+        )
 
     def kill(self, broker: int) -> None:
         self._kafka.kill(broker)
@@ -298,6 +308,13 @@ def set_rates(cluster: ClusterPort, rate: str | None, brokers: Sequence[int] = B
         ]
     )
     assert set(replies.values()) == {None}
+
+
+def _held(cluster: ClusterPort, brokers: Sequence[int]) -> str | None:
+    """Say which brokers still show the rate that holds moves."""
+    shown = cluster.describe_configs([ConfigResource.broker(b) for b in brokers], THROTTLE_KEYS)
+    held = [r.name for r, values in shown.items() if any(v.value == HELD_RATE for v in values.values())]
+    return f"brokers {', '.join(held)} show the rate {HELD_RATE}" if held else None
 
 
 def throttle_every_replica(cluster: ClusterPort, topic: str) -> None:
