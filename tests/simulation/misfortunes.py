@@ -275,8 +275,9 @@ def power_cut(play: Play, losing: str = "names") -> str | None:
     if play.world.disk.kind != "local":
         return None
     for airflow in play.world.airflows:
-        for ti in [ti for run in airflow.runs.values() for ti in run.tasks.values() if ti.state == "running"]:
-            airflow.kill_worker(ti)
+        for ti in play.tis(airflow):
+            if ti.state == "running":
+                airflow.kill_worker(ti)
         airflow.kill_triggerer()
     play.disturb(60.0)
     lost = play.world.disk.power_cut(losing)  # type: ignore[arg-type]

@@ -315,7 +315,7 @@ def every_step_counts_as_made(patch: Patch) -> None:
     """Takes out that a step which its batch has left out does not count as made, when a stop asks what is between two steps."""
     real = between_steps.begun_partitions
 
-    def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
+    def begun_partitions(recorded: RecordView) -> dict[TopicPartition, between_steps.Begun]:
         with pytest.MonkeyPatch.context() as meanwhile:
             meanwhile.setattr(RecordView, "submitted", lambda *_: None)
             return real(recorded)

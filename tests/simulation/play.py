@@ -129,9 +129,9 @@ class Play:
         """The runs of a DAG in the first Airflow, in order of their start."""
         return [run for (dag, _), run in self.airflow.runs.items() if dag == dag_id]
 
-    def tis(self) -> list[Any]:
-        """All task instances of the first Airflow."""
-        return [ti for run in self.airflow.runs.values() for ti in run.tasks.values()]
+    def tis(self, airflow: Any = None) -> list[Any]:
+        """All task instances of an Airflow, by default of the first one."""
+        return [ti for run in (airflow or self.airflow).runs.values() for ti in run.tasks.values()]
 
     def stopped_reassignments(self) -> list[str]:
         """Reassignments that were stopped."""
