@@ -344,10 +344,24 @@ def others_than(play: Play, reassignment_id: str) -> list[str]:
 def _to_roll_back(play: Play, reassignment_id: str) -> dict[TopicPartition, Replicas]:
     """Where a roll back leads, but for what only others have moved: that stays as it is."""
     truth, others = play.world.truth, others_than(play, reassignment_id)
-    begun = truth.begun(reassignment_id) - _found_back(play, reassignment_id)
+    begun = (
+        truth.begun(reassignment_id)
+        - _found_back(play, reassignment_id)
+        - _changed_since_settled(play, reassignment_id)
+    )
     moved = {str(p) for p in play.touched} | {p for other in others for p in truth.begun(other)}
     moves = truth.moves(reassignment_id)
     return {m.partition: m.current for m in moves if str(m.partition) not in moved or str(m.partition) in begun}
+
+
+def _changed_since_settled(play: Play, reassignment_id: str) -> set[str]:
+    """Which partitions a stop has found settled, and others have changed since the order to stop."""
+    truth = play.world.truth
+    ordered_at = truth.ordered_at(reassignment_id)
+    if ordered_at is None:
+        return set()
+    settled = truth.settled(reassignment_id)
+    return {str(p) for p, at in play.touched.items() if at > ordered_at and str(p) in settled}
 
 
 def _found_back(play: Play, reassignment_id: str) -> set[str]:

@@ -100,6 +100,8 @@ class Ledger:
         """Of which reassignment something was submitted of a partition."""
         self._of_others: dict[TopicPartition, frozenset[int]] = {}
         """Where another client has brought what nothing was submitted of: nobody may take a replica of it away."""
+        self._cancelled: dict[TopicPartition, frozenset[int]] = {}
+        """Where a move would have led that we have cancelled since: what is on the way there may be of a late request of ours."""
         self.configs = ConfigAccount(self.state().configs, self._broken, looks_like_ours)
         self.violations: list[Violation] = []
 
@@ -292,8 +294,11 @@ class Ledger:
             now = after.partitions.get(partition)
             if now is None or (was.replicas, was.adding, was.removing) == (now.replicas, now.adding, now.removing):
                 continue
-            if self._begun.get(partition, "") != self._owner():
-                self._of_others[partition] = frozenset(now.replicas) - frozenset(now.removing)
+            made = frozenset(now.replicas) - frozenset(now.removing)
+            if self._begun.get(partition, "") != self._owner() and not made <= self._cancelled.get(
+                partition, frozenset()
+            ):
+                self._of_others[partition] = made
             if now.in_flight:
                 self.movers[partition] = who
             else:
@@ -307,8 +312,10 @@ class Ledger:
         theirs = self._of_others.pop(partition, None)
         if target is None:
             self._begun.pop(partition, None)
+            self._cancelled[partition] = frozenset(was.replicas) - frozenset(was.removing)
             return
         self._begun[partition] = owner
+        self._cancelled.pop(partition, None)
         if theirs is None or self._may_touch_foreign() or theirs != set(was.replicas) - set(was.removing):
             return
         if goes := sorted(theirs - set(target)):

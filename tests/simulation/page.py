@@ -209,7 +209,7 @@ class PageReader:
         truth, own = play.world.truth, page.row.reassignment_id
         if truth.was_stopped(own):  # where a stop leaves it is judged by what the stop reports
             return True
-        if partition in play.touched or (number and truth.last_batches(own).get(str(partition), 0) > number):
+        if partition in play.touched or (number and truth.last_asked(own).get(str(partition), 0) > number):
             return True
         owner = truth.owner()
         if owner not in (None, own) and partition in truth.targets(owner):  # also where its submission has no answer

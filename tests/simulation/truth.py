@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -167,6 +167,12 @@ class Truth:
         at: datetime | None = self._read(("ordered at", reassignment_id), read)
         return at
 
+    def settled(self, reassignment_id: str) -> frozenset[str]:
+        """Return the partitions that the last order to stop, or one to take them out, has settled."""
+        record = self.record
+        read = self._read(("settled", reassignment_id), lambda: frozenset(record(reassignment_id).settled.partitions()))
+        return read or frozenset()
+
     def is_over(self, reassignment_id: str) -> bool:
         """Whether a reassignment has ended or was stopped."""
 
@@ -250,13 +256,28 @@ class Truth:
     def last_batches(self, reassignment_id: str) -> dict[str, int]:
         """Return by partition the last batch of a reassignment that has moved it, or has begun to."""
 
-        def read() -> dict[str, int]:
-            record = self.record(reassignment_id)
-            plan = record.plan_in_force()
-            numbers = range(1, plan.batches + 1) if plan is not None else ()
-            return {p: n for n in numbers if (batch := record.submitted(n)) is not None for p in batch.accepted}
+        def accepted(number: int) -> tuple[str, ...]:
+            submitted = self.record(reassignment_id).submitted(number)
+            return () if submitted is None else submitted.accepted
 
-        return self._read(("begun", reassignment_id), read) or {}
+        return self._last(("begun", reassignment_id), accepted)
+
+    def last_asked(self, reassignment_id: str) -> dict[str, int]:
+        """Return by partition the last batch that may have asked for it to be moved: the answer may not be noted."""
+
+        def asked(number: int) -> tuple[str, ...]:
+            note = self.record(reassignment_id).found_notes(number).last()[1]
+            return () if note is None else note.partitions
+
+        return self._last(("asked", reassignment_id), asked)
+
+    def _last(self, key: tuple[str, str], partitions: Callable[[int], Iterable[str]]) -> dict[str, int]:
+        def read() -> dict[str, int]:
+            plan = self.record(key[1]).plan_in_force()
+            numbers = range(1, plan.batches + 1) if plan is not None else ()
+            return {p: n for n in numbers for p in partitions(n)}
+
+        return self._read(key, read) or {}
 
     def release_lock(self, cluster_id: str, reassignment_id: str, number: int | None, at: datetime) -> None:
         """Unlock a cluster as the command line does."""

@@ -26,7 +26,7 @@ def to_plan_again(asked: Mapping[str, Any]) -> Trigger:
 
 def to_wait_for_moves(step: str) -> tuple[Advice, ...]:
     """Return the advice for a step that finds partitions of the topic being reassigned."""
-    return WaitUntil("they are done, or cancel them with kafka_reassignment_cancel"), Rerun(step)
+    return WaitUntil("the moves are done, or cancel them with kafka_reassignment_cancel"), Rerun(step)
 
 
 def refused(refusal: Refusal, doing: str, asked: Mapping[str, Any], step: str) -> ReassignmentError:

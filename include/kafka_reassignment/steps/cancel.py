@@ -23,8 +23,8 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.kept_throttle import restore_or_raise
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
-from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.settle import (
     WAITS_FOR_BROKERS,
     CancelResult,
@@ -223,7 +223,7 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
         stopped = stopped_steps(run, recorded, scope)
         decided = ending(run, recorded, stopped, confirmed_view(run, stopped.steps), scope)
         waiting = decided.waiting
-        restored = restore_configs(run, event)
+        restored = restore_or_raise(run, event)
         if waiting:
             raise ThrottleInUseError(
                 f"The replication throttle is not cleared as a whole: {len(waiting)} of {len(stopped.steps)} partitions are not "

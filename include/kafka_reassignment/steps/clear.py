@@ -19,6 +19,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import copied_of
 from kafka_reassignment.steps.finished import is_finished_batch
+from kafka_reassignment.steps.kept_throttle import restore_or_raise
 from kafka_reassignment.steps.left_open import left_open_at_end
 from kafka_reassignment.steps.left_out import leave_out_disturbed
 from kafka_reassignment.steps.moves import (
@@ -27,7 +28,7 @@ from kafka_reassignment.steps.moves import (
     freed,
 )
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch, without
-from kafka_reassignment.steps.restore import adopt_debts, restore_configs
+from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.taken_out import not_settled, still_copying, taken_out
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe_replicas
@@ -67,7 +68,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
             )
         if run.request.supersede and run.lock_of_another() is None:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
-        event.summary = str(restore_configs(run, event, of_others=map(TopicPartition.parse, of_others)))
+        event.summary = str(restore_or_raise(run, event, of_others=map(TopicPartition.parse, of_others)))
         recorded = RecordView(run.record)
         taking = leave_out_disturbed(run, recorded, taking_part(recorded, planned_batch(recorded, number)), view)
         at = {s.partition: phase(s, view) for s in taking.steps}

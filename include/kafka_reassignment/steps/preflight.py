@@ -348,6 +348,6 @@ def refuse_moves_in_flight(run: RunContext, live_brokers: Collection[int]) -> No
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
             f"not by this reassignment{by_themselves}",
             *to_end_moves(in_flight, live_brokers),
-            WaitUntil(f"they are done{or_cancelled}"),
+            WaitUntil(f"the moves are done{or_cancelled}"),
             Rerun("preflight"),
         )

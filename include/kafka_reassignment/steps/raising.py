@@ -16,7 +16,6 @@ from kafka_reassignment.decisions.throttle import (
     Journal,
     WantedThrottle,
     begun,
-    changes_to_throttle,
     ended,
     is_cleared,
     throttle_by_journal,
@@ -31,9 +30,9 @@ from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
     apply_changes,
-    describe_throttles,
     facts_of,
     outcome_of,
+    setting_of,
 )
 from kafka_reassignment.steps.view import observe_replicas
 
@@ -64,10 +63,7 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
         return to_raise(whole(journal), journal)
 
     def decide(name: str, journal: Journal) -> ThrottleSetting:
-        wanted = wanted_by(journal)
-        before = describe_throttles(run, wanted.resources)
-        updated, changes = changes_to_throttle(wanted, journal, before)
-        return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
+        return setting_of(run, name, wanted_by(journal), journal)
 
     rates = wanted_by(recorded.journal()).rates
     if not rates:

@@ -19,7 +19,7 @@ from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.restore import restore_configs
+from kafka_reassignment.steps.kept_throttle import restore_or_raise
 from kafka_reassignment.steps.throttle import throttle_in_words
 
 LONGEST_HELD = timedelta(hours=1)
@@ -101,7 +101,7 @@ def _pay(run: RunContext, record: Record) -> str:
     """
     own = replace(run, record=record)
     with own.audited("sweep_throttle") as event:
-        restored = restore_configs(own, event)
+        restored = restore_or_raise(own, event)
         if restored.stuck:
             problem = (
                 f"What reassignment {record.reassignment_id} owes is not restored as a whole: {restored.hung_in_words}"

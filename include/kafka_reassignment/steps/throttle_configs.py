@@ -13,6 +13,7 @@ from kafka_reassignment.decisions.throttle import (
     LowerRate,
     ThrottledReplicas,
     WantedThrottle,
+    changes_to_throttle,
     confirmed,
     ended,
     is_cleared,
@@ -85,6 +86,13 @@ class Missing:
             if do := CORRECTED_REFUSALS.get(refusal.code):
                 resources.setdefault(do, []).append(resource)
         return tuple(Correct(f"{do} {name_some(its)}") for do, its in resources.items() if self)
+
+
+def setting_of(run: RunContext, name: str, plan: WantedThrottle, journal: Journal) -> ThrottleSetting:
+    """Return what a setting of this name changes, by the journal and what the cluster shows now."""
+    before = describe_throttles(run, plan.resources)
+    updated, changes = changes_to_throttle(plan, journal, before)
+    return ThrottleSetting(name, plan, journal, updated, before, tuple(changes))
 
 
 def outcome_of(run: RunContext, setting: ThrottleSetting) -> Outcome:

@@ -13,7 +13,6 @@ from kafka_reassignment.decisions.throttle import (
     RateChange,
     Side,
     WantedThrottle,
-    changes_to_throttle,
     throttle_for,
 )
 from kafka_reassignment.errors import InvalidRequestError, ThrottleMissingError, ThrottleRefusedError, name_some
@@ -25,7 +24,7 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.throttle import not_in_place, put_in_place
-from kafka_reassignment.steps.throttle_configs import Missing, ThrottleSetting, describe_throttles, facts_of
+from kafka_reassignment.steps.throttle_configs import Missing, ThrottleSetting, facts_of, setting_of
 
 
 def throttle_in_flight(
@@ -143,10 +142,7 @@ def _raise(
     live = run.cluster.describe_cluster().live_brokers
 
     def decide(name: str, journal: Journal) -> ThrottleSetting:
-        rates = to_raise(whole.restricted_to(live), journal)
-        before = describe_throttles(run, rates.resources)
-        updated, changes = changes_to_throttle(rates, journal, before)
-        return ThrottleSetting(name, rates, journal, updated, before, tuple(changes))
+        return setting_of(run, name, to_raise(whole.restricted_to(live), journal), journal)
 
     setting, refused = set_in_parts(run, decide, lambda: bool(_moves(run, scope)), event)
     if setting.changes:

@@ -29,6 +29,7 @@ from kafka_reassignment.request import Job
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
 from kafka_reassignment.steps.finished import is_finished_reassignment
+from kafka_reassignment.steps.kept_throttle import restore_or_raise
 from kafka_reassignment.steps.leaders import too_cold
 from kafka_reassignment.steps.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, observe_leaving
 from kafka_reassignment.steps.left_over import (
@@ -44,7 +45,7 @@ from kafka_reassignment.steps.left_over import (
     withdrawn_and_elsewhere,
 )
 from kafka_reassignment.steps.moves import SLICE, as_texts
-from kafka_reassignment.steps.restore import Restored, restore_configs, split_owed
+from kafka_reassignment.steps.restore import Restored, split_owed
 from kafka_reassignment.steps.settle import what_settles
 from kafka_reassignment.steps.stopped_steps import known_steps_of_superseded
 from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
@@ -357,7 +358,7 @@ def _to_lead(run: RunContext, found: _Found) -> tuple[Advice, ...]:
 
 def _restored(run: RunContext, event: AuditDraft) -> tuple[Restored, tuple[str, ...]]:
     """Restore what can be; return what is in place still, also where it has to be, and apart what brokers that are down have."""
-    restored = restore_configs(run, event)
+    restored = restore_or_raise(run, event)
     owed, owed_by_down = split_owed(run.cluster, run.record)
     return replace(restored, owed=owed), owed_by_down
 

@@ -221,6 +221,15 @@ WHOLE = Reassignment(P, (1, 2, 3), (4, 5, 6))
 SECOND = Step(Reassignment(P, (4, 1, 2, 3), (4, 5, 3)), 2, 3)
 
 
+def test_a_replica_that_neither_end_has_is_another_clients_and_is_not_taken_away() -> None:
+    step = Step(Reassignment(P, (2,), (3, 4)))
+    for replicas in ((2, 1), (2, 3, 4, 1)):
+        partition = Controller(P, replicas, set(ALL))
+        decided = settling([step], partition.view())
+        assert decided.to_submit == {}
+        assert "another client changed it" in decided.left[P]
+
+
 def test_a_partition_between_two_steps_goes_back_to_its_original_replicas() -> None:
     partition = Controller(P, (4, 1, 2, 3), set(ALL))
     decided = settling([SECOND], partition.view(), wholes={P: WHOLE})

@@ -17,6 +17,7 @@ from kafka_reassignment.decisions.moves import (
     never_completes,
     phase,
     to_begin,
+    waits_for,
 )
 from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.model import Batch, InFlight, PartitionState, Reassignment, Replicas, Step, TopicPartition, View
@@ -326,6 +327,13 @@ def test_rolling_back_over_an_expansion_in_flight_waits_because_it_would_hang_fo
 def test_the_hang_is_known_by_a_broker_that_is_both_added_and_removed() -> None:
     assert never_completes(InFlight((2, 3, 1, 4), adding=(3, 4), removing=(1, 4))) == (4,)
     assert never_completes(InFlight((3, 4, 1, 2), adding=(3, 4), removing=(1, 2))) == ()
+
+
+def test_a_move_that_adds_fewer_than_it_removes_waits_for_those_that_stay_too() -> None:
+    """Kafka completes it when all of its target is in sync (F37)."""
+    without_2 = {1, 3, 4, 5}
+    assert waits_for(InFlight((5, 2, 4, 1, 3), adding=(4,), removing=(1, 3)), without_2) == (2,)
+    assert waits_for(InFlight((5, 2, 4, 1), adding=(4,), removing=(1,)), without_2) == ()
 
 
 # Verify

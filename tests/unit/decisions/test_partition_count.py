@@ -75,7 +75,7 @@ def test_a_topic_in_flight_gets_none_for_now():
         left((1, 2, 4), (2, 3), in_flight=[0])
     assert str(refused.value) == (
         "1 of 2 partitions of topic orders are being reassigned (orders-0), expected none: while replicas are added its "
-        "replication factor is not known. Wait until they are done, or cancel them with kafka_reassignment_cancel, then "
+        "replication factor is not known. Wait until the moves are done, or cancel them with kafka_reassignment_cancel, then "
         "rerun create_partitions and what follows"
     )
 

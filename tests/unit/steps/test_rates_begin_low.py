@@ -10,6 +10,7 @@ from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
 from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource, ResourceKind
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.correction import correct_rates
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.restore import restore_configs
@@ -110,6 +111,35 @@ def test_a_raise_that_was_cut_off_is_taken_up_by_a_retry_and_by_the_next_look(th
     assert rates(throttled, LEADER_RATE)[1] < ASKED / 4
     throttled.look(rerun) if rerun == "sense_isr_catch_up" else throttled.do(rerun)
     assert rates(throttled, LEADER_RATE) == {1: ASKED, 2: ASKED}
+
+
+def test_what_copies_when_its_batch_is_over_is_raised_to_the_whole_rate(reassignment, cluster):
+    """No batch raises it any more; where producers write faster than the low rate it would never be in sync.
+
+    Another client's move takes the place of the expansion right after it is submitted, and keeps our new replica.
+    """
+    run = reassignment(FIRST[:1])
+    partition = FIRST[0].partition
+    cluster.hold_back(partition, 3, 4)
+
+    def take_over():
+        run.clock.on_sleep.clear()
+        taken = {partition: (1, 4, 3)}
+        cluster.another_client().alter_reassignments(taken, allow_replication_factor_change=True)
+
+    run.do_all("admit", "set_throttle")
+    run.clock.on_sleep.append(take_over)
+    run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    assert rates(run, LEADER_RATE)[1] < ASKED
+    seen = []
+    run.clock.on_sleep.append(lambda: seen.append(rates(run, LEADER_RATE)[1]))
+    run.do("clear_throttle")
+    assert rates(run, LEADER_RATE) == {1: ASKED, 2: ASKED}
+    assert rates(run, FOLLOWER_RATE) == {4: ASKED}
+    assert max(later - sooner for sooner, later in zip(seen, [*seen[1:], ASKED], strict=True)) <= ASKED / 11 + 1
+    cluster.catch_up(partition)
+    restore_configs(run.context, AuditDraft())
+    assert rates(run, LEADER_RATE) == rates(run, FOLLOWER_RATE) == {}
 
 
 def _die():

@@ -48,7 +48,7 @@ def test_a_request_beside_another_clients_move_is_not_told_to_cancel_it(old, rea
     old.somebody_submits({THEIRS_0: (4, 6)})
     with pytest.raises(ReassignmentInProgressError, match="theirs-0") as refused:
         preflight(second(run), REQUEST, "bob")
-    assert refused.value.advice == (WaitUntil("they are done"), Rerun("preflight"))
+    assert refused.value.advice == (WaitUntil("the moves are done"), Rerun("preflight"))
 
 
 def test_a_snapshot_counts_a_move_in_flight_as_done_since_its_original_replicas_are_not_known(old, reassignment):
