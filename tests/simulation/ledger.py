@@ -5,7 +5,7 @@ Every write is compared with the state before it, so that a lost answer or half 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -55,6 +55,7 @@ class Ledger:
         limit: by reassignment, broker and side, the highest rate that was asked for; None when unthrottled.
         targets: what the plan of a reassignment asks for.
         found: where the plan of a reassignment has found its partitions.
+        settled: partitions that a record shows as settled.
         may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.
         actor: the name of the code that acts now.
         acting_for: the Airflow and the reassignment whose batch acts now; None where it is no batch's task.
@@ -71,6 +72,7 @@ class Ledger:
         limit: Callable[[str, int, str], float | None],
         targets: Callable[[str], Mapping[TopicPartition, Replicas]],
         found: Callable[[str], Mapping[TopicPartition, Replicas]] = lambda _: {},
+        settled: Callable[[], Collection[str]] = tuple,
         may_touch_foreign: Callable[[], bool] = lambda: False,
         actor: Callable[[], str] = lambda: "",
         acting_for: Callable[[], tuple[str, str] | None] = lambda: None,
@@ -83,6 +85,7 @@ class Ledger:
         self._limit = limit
         self._targets = targets
         self._found = found
+        self._settled = settled
         self._may_touch_foreign = may_touch_foreign
         self._actor = actor
         self._acting_for = acting_for
@@ -101,7 +104,7 @@ class Ledger:
         self._of_others: dict[TopicPartition, frozenset[int]] = {}
         """Where another client has brought what nothing was submitted of: nobody may take a replica of it away."""
         self._cancelled: dict[TopicPartition, frozenset[int]] = {}
-        """Where a move would have led that we have cancelled since: what is on the way there may be of a late request of ours."""
+        """Where a move would have led that we have cancelled since."""
         self.configs = ConfigAccount(self.state().configs, self._broken, looks_like_ours)
         self.violations: list[Violation] = []
 
@@ -295,9 +298,7 @@ class Ledger:
             if now is None or (was.replicas, was.adding, was.removing) == (now.replicas, now.adding, now.removing):
                 continue
             made = frozenset(now.replicas) - frozenset(now.removing)
-            if self._begun.get(partition, "") != self._owner() and not made <= self._cancelled.get(
-                partition, frozenset()
-            ):
+            if self._begun.get(partition, "") != self._owner() and not self._may_come_of_us(partition, made):
                 self._of_others[partition] = made
             if now.in_flight:
                 self.movers[partition] = who
@@ -306,6 +307,10 @@ class Ledger:
             for copied, broker in list(self.copies):
                 if copied == partition:
                     del self.copies[copied, broker]
+
+    def _may_come_of_us(self, partition: TopicPartition, made: frozenset[int]) -> bool:
+        """Whether a late request may bring it about after a cancel; once the partition is noted as settled, nobody looks for one."""
+        return made <= self._cancelled.get(partition, frozenset()) and str(partition) not in self._settled()
 
     def _judge_of_others(self, owner: str, partition: TopicPartition, was: Seen, target: Replicas | None) -> None:
         """Kafka does not say who has added a replica; a reassignment knows what was there before its own request."""
