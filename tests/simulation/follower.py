@@ -276,7 +276,7 @@ class Follower:
             if (ti := self._red(run.run_id)) is not None:
                 if not self._follow(ti) or len(self.corrections) > known:
                     return False
-            elif run.is_finished or world.run_until_idle(LOOK_EVERY):
+            elif run.is_finished or (world.run_until_idle(LOOK_EVERY) and self._red(run.run_id) is None):
                 break
             self._answer_questions()
         return True
