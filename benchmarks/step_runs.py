@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from tests.steps_lab import Run, StillWaiting, require_done
 
-from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment.steps.base.waiting import SizeSamples
 
 LOOK_SECONDS = 10.0
 """Between two looks, as the sensor waits by default."""

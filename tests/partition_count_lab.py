@@ -11,7 +11,7 @@ from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.partition_count import PartitionCountRecord
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import partition_count
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 
 STEPS = ("preflight", "plan_placement", "create_partitions", "verify")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import Asset, BaseOperator, Context
 
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 
 FINISHED = Asset(name="kafka_reassignment_finished", uri="kafka-reassignment://finished", group="kafka_reassignment")
 STOPPED = Asset(name="kafka_reassignment_stopped", uri="kafka-reassignment://stopped", group="kafka_reassignment")

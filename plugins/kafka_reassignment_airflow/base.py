@@ -23,8 +23,8 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult, audited_look
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import Done, SizeSamples, Waiting, WaitResult, audited_look
 from kafka_reassignment_airflow.arguments import read_integer, read_number
 from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.form.words import in_form_words

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import Log, RunContext
+from kafka_reassignment.steps.base.context import Log, RunContext
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.settings import instance

@@ -7,7 +7,7 @@ from airflow.sdk.observability.stats import Stats
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 
 PREFIX = "kafka_reassignment"
 

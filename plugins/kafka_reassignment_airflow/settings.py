@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowConfigException
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidSetupError
-from kafka_reassignment.steps.approval_rules import ApprovalRules
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.approval_rules import ApprovalRules
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 
 RETRIES = 6

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import ClusterUnavailableError, NotApprovedError
-from kafka_reassignment.steps.approval_rules import ApprovalRules
+from kafka_reassignment.steps.base.approval_rules import ApprovalRules
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.operators import reassignment
 from kafka_reassignment_airflow.operators.reassignment import ApprovePlanOperator, StartBatchesOperator

@@ -149,7 +149,7 @@ OF_OTHER_RUNS = {
     "record/partition_count.py": "of kafka_partition_count",
     "steps/chain.py": "of start_batches itself",
     "steps/partition_count.py": "of kafka_partition_count",
-    "steps/rate_order.py": "of the run that lost the lock; another one carries the order out, and does not know its tasks",
+    "steps/throttling/rate_order.py": "of the run that lost the lock; another one carries the order out, and does not know its tasks",
     "steps/resume.py": "of kafka_reassignment, whose run Airflow has",
 }
 """Modules whose advice names a task that a DAG with all steps in one run need not have, and why that leads on."""

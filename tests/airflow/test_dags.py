@@ -29,8 +29,8 @@ from kafka_reassignment.request.rate import HIGHEST_RATE_MB, LEAST_RATE_MB
 from kafka_reassignment.request.reassignment import GROUPS
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.batch import BATCH_STEPS
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment_airflow import example_dags

@@ -21,7 +21,7 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
 )
 from kafka_reassignment.record.operator_commands import RunCommand
-from kafka_reassignment.steps.waiting import Done, Waiting
+from kafka_reassignment.steps.base.waiting import Done, Waiting
 from kafka_reassignment_airflow import metrics
 from kafka_reassignment_airflow import told as told_module
 from kafka_reassignment_airflow.base import translate_errors

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.cluster import FakeCluster
 
 from kafka_reassignment.errors import CatchUpTimeoutError, ClusterUnavailableError, ConnectionNotFoundError
-from kafka_reassignment.steps.waiting import Done, Failed, Waiting
+from kafka_reassignment.steps.base.waiting import Done, Failed, Waiting
 from kafka_reassignment_airflow import context
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.triggers import base

@@ -21,7 +21,7 @@ from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.plan import tables
 from kafka_reassignment.record import objects
-from kafka_reassignment.steps.waiting import Done, Waiting
+from kafka_reassignment.steps.base.waiting import Done, Waiting
 from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, StartBatchesOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor

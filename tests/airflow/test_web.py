@@ -25,9 +25,9 @@ from kafka_reassignment.plan.report import plan_page
 from kafka_reassignment.plan.store import forget_read_plans, read_summary, write_summary
 from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow.web import app as web
 from kafka_reassignment_airflow.web.rows import Rows

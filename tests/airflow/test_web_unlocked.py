@@ -13,9 +13,9 @@ from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered, approval
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.views.watch import Watch
 from kafka_reassignment_airflow.web.answers import answers
 from kafka_reassignment_airflow.web.forms import forms_of

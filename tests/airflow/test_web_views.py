@@ -30,9 +30,9 @@ from kafka_reassignment.record.operator_commands import LimitsCommand, RunComman
 from kafka_reassignment.request import Limits
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered, approval
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.views.watch import Watch
 from kafka_reassignment_airflow.web.answers import answers

@@ -20,8 +20,8 @@ from kafka_lab.tiered import tiered_storage
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.steps.base.waiting import SizeSamples, Waiting
 from kafka_reassignment.steps.leaders import elect_leaders
-from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.kafka
 

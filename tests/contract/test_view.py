@@ -14,7 +14,7 @@ from kafka_reassignment.model import (
     Refusal,
     TopicPartition,
 )
-from kafka_reassignment.steps.view import log_dirs_and_cordons
+from kafka_reassignment.steps.base.view import log_dirs_and_cordons
 
 
 def test_a_cluster_tells_its_id_its_live_brokers_and_their_racks(lab: Lab) -> None:

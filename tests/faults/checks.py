@@ -25,7 +25,7 @@ from kafka_reassignment.model import (
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
 
 ACTS_OF_A_LOOK = frozenset(
     {

@@ -15,8 +15,8 @@ from tests.steps_lab import write_plan
 from upath import UPath
 
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.base.context import utc_now
 from kafka_reassignment.steps.batch import BATCH_STEPS
-from kafka_reassignment.steps.context import utc_now
 
 CLEARS = 4
 """So often an operator clears a task that fails, before the run counts as stuck."""

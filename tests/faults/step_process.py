@@ -26,21 +26,21 @@ from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import Done, Failed, SizeSamples, Waiting, WaitResult, audited_look
 from kafka_reassignment.steps.batch import next_batch, set_throttle, submit_batch
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.clear import clear_throttle
-from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.verify import verify, write_report
-from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting, WaitResult, audited_look
 
 GO, LOSE_ANSWER = "go", "lose the answer"
 

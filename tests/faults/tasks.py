@@ -19,7 +19,7 @@ from tests.throttled import unthrottled
 from kafka_reassignment.errors import ClusterUnavailableError
 from kafka_reassignment.model import Reassignment
 from kafka_reassignment.record.audit import Actor
-from kafka_reassignment.steps.context import utc_now
+from kafka_reassignment.steps.base.context import utc_now
 from kafka_reassignment_airflow.settings import RETRIES
 
 RETRY_SECONDS = 1.0

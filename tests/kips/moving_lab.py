@@ -22,7 +22,7 @@ from kafka_reassignment.model import (
 )
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
 
 SLOW_MB = 0.02

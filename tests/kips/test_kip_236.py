@@ -10,7 +10,7 @@ from upath import UPath
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.preflight import preflight
 
 pytestmark = pytest.mark.kafka

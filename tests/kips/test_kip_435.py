@@ -11,9 +11,9 @@ from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import ConfigResource, Reassignment, Step, TopicPartition
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
-from kafka_reassignment.steps.recorded_batch import whole_batch
 
 pytestmark = pytest.mark.kafka
 

@@ -9,7 +9,7 @@ from kafka_reassignment.errors import UnknownTopicOrPartitionError
 from kafka_reassignment.model import Replicas, Step, TopicPartition
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 

@@ -22,10 +22,10 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Step, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 
 pytestmark = pytest.mark.kafka
 

@@ -24,7 +24,7 @@ from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue, 
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import RunContext, utc_now
+from kafka_reassignment.steps.base.context import RunContext, utc_now
 
 
 @dataclass

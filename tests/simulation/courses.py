@@ -19,7 +19,7 @@ from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment_airflow.runs import DAG_ID
 
 SIZE_MB = 30

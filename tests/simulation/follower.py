@@ -28,6 +28,8 @@ BOUND = 16 * 24 * 3600.0
 slow measurement is too old to count, a week for the next window, and copies."""
 
 MOST_ROUNDS = 40
+MOST_FOLLOWED = 60
+"""Errors, those of reassignments that advice has asked for included."""
 SAME_ADVICE = 5
 """How often the same advice about the same task may be carried out before it counts as leading nowhere."""
 
@@ -220,6 +222,9 @@ class Follower:
         self._same[key] += 1
         if self._same[key] > SAME_ADVICE:
             self._broken(f"the advice of {ti.task_id} leads nowhere: {words}")
+            return False
+        if self.followed == MOST_FOLLOWED:
+            self._broken(f"no end after {MOST_FOLLOWED} errors whose advice was followed: {words}")
             return False
         self.followed += 1
         self._tell(f"{ti.task_id} of {run.run_id} is red ({words}): {'; '.join(map(str, what))}")

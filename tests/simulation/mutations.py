@@ -35,25 +35,23 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import (
     admission_window,
     batch,
-    between_steps,
     cancel,
     chain,
     clear,
     drop,
-    finished,
-    left_open,
-    left_over,
     plan,
     rate,
-    restore,
-    stopped_steps,
     supersede,
     throttle,
     verify,
 )
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.stopped_steps import StoppedSteps
-from kafka_reassignment.steps.waiting import Done
+from kafka_reassignment.steps.base import finished
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import Done
+from kafka_reassignment.steps.left import left_open, left_over
+from kafka_reassignment.steps.stopped import between_steps, stopped_steps
+from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps
+from kafka_reassignment.steps.throttling import restore
 from kafka_reassignment_airflow import base
 
 Patch = pytest.MonkeyPatch

@@ -33,7 +33,7 @@ from kafka_reassignment.errors import ClusterUnavailableError, ReassignmentError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, THROTTLE_DAG_ID, batch_run_id
 
 if TYPE_CHECKING:

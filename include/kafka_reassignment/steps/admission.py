@@ -31,22 +31,16 @@ from kafka_reassignment.steps.admission_rate import (
     writes_and_rates,
 )
 from kafka_reassignment.steps.admission_window import window_reasons
-from kafka_reassignment.steps.approval_rules import ApprovalRules, refuse_unapproved
-from kafka_reassignment.steps.blocked import WAITED, may_go_without, wait_is_over
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.estimates import expected_end
-from kafka_reassignment.steps.finished import finished_batch
-from kafka_reassignment.steps.health import cluster_health, planned_targets
-from kafka_reassignment.steps.idle_throttle import clear_idle_throttle
-from kafka_reassignment.steps.inbound import as_large_as_now, take_sizes
-from kafka_reassignment.steps.left_open import without_left_open
-from kafka_reassignment.steps.left_over import to_end_moves
-from kafka_reassignment.steps.moves import format_reasons
-from kafka_reassignment.steps.rate import to_change
-from kafka_reassignment.steps.recorded_batch import planned_batch, without
-from kafka_reassignment.steps.throttle import keep_throttled
-from kafka_reassignment.steps.view import log_dirs_and_cordons, observe
-from kafka_reassignment.steps.waiting import (
+from kafka_reassignment.steps.base.approval_rules import ApprovalRules, refuse_unapproved
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.estimates import expected_end
+from kafka_reassignment.steps.base.finished import finished_batch
+from kafka_reassignment.steps.base.health import cluster_health, planned_targets
+from kafka_reassignment.steps.base.inbound import as_large_as_now, take_sizes
+from kafka_reassignment.steps.base.moves import format_reasons
+from kafka_reassignment.steps.base.recorded_batch import planned_batch, without
+from kafka_reassignment.steps.base.view import log_dirs_and_cordons, observe
+from kafka_reassignment.steps.base.waiting import (
     LONGEST_WAIT,
     Done,
     SizeSamples,
@@ -55,6 +49,12 @@ from kafka_reassignment.steps.waiting import (
     deadline_of,
     waiting_step,
 )
+from kafka_reassignment.steps.left.blocked import WAITED, may_go_without, wait_is_over
+from kafka_reassignment.steps.left.left_open import without_left_open
+from kafka_reassignment.steps.left.left_over import to_end_moves
+from kafka_reassignment.steps.rate import to_change
+from kafka_reassignment.steps.throttle import keep_throttled
+from kafka_reassignment.steps.throttling.idle_throttle import clear_idle_throttle
 
 
 @waiting_step

@@ -15,10 +15,10 @@ from kafka_reassignment.errors import InvalidThrottleError
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples
 from kafka_reassignment.steps.rate import to_change
-from kafka_reassignment.steps.throttle_configs import observe_listed
-from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment.steps.throttling.throttle_configs import observe_listed
 
 Ends = Mapping[tuple[Side, int], float]
 """Bytes per second of each side of each broker."""

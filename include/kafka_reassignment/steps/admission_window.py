@@ -22,9 +22,9 @@ from kafka_reassignment.model import Batch, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.estimates import estimate_of
-from kafka_reassignment.steps.moves import left_to_copy
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.estimates import estimate_of
+from kafka_reassignment.steps.base.moves import left_to_copy
 from kafka_reassignment.steps.rate import to_change
 from kafka_reassignment.text import format_bytes
 

@@ -9,9 +9,9 @@ from typing import Literal
 from kafka_reassignment.advice import CANCEL_DAG_ID
 from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
 from kafka_reassignment.record.approvals import PlanApproval
-from kafka_reassignment.steps.approval_rules import ApprovalRules, missing_approvals, why_asked
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.finished import is_finished_reassignment
+from kafka_reassignment.steps.base.approval_rules import ApprovalRules, missing_approvals, why_asked
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.finished import is_finished_reassignment
 from kafka_reassignment.steps.supersede import give_back
 from kafka_reassignment.steps.validate_only import what_would_be_done
 

@@ -18,7 +18,7 @@ from kafka_reassignment.model import Batch, PartitionState, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE, ReassignmentRequest
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
 
 MOST_CANARIES = 100

@@ -31,31 +31,31 @@ from kafka_reassignment.model import Batch, Refusal, TopicPartition, View
 from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.approval_rules import ApprovalRules, refuse_unapproved
-from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tried_often
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.cut_again import cut_around_dead
-from kafka_reassignment.steps.estimates import end_in_words, estimate_of
-from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
-from kafka_reassignment.steps.found import Begin, changed_already, changed_by_others, found_until_now, under_way
-from kafka_reassignment.steps.idle_throttle import clear_idle_throttle, refuse_unlisted
-from kafka_reassignment.steps.inbound import as_large_as_now, note_sizes, take_sizes
-from kafka_reassignment.steps.left_open import changed_since, has_left_open, left_open_by
-from kafka_reassignment.steps.limits import revise
-from kafka_reassignment.steps.moves import (
+from kafka_reassignment.steps.base.approval_rules import ApprovalRules, refuse_unapproved
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.cut_again import cut_around_dead
+from kafka_reassignment.steps.base.estimates import end_in_words, estimate_of
+from kafka_reassignment.steps.base.finished import is_finished_batch, refuse_finished
+from kafka_reassignment.steps.base.inbound import as_large_as_now, note_sizes, take_sizes
+from kafka_reassignment.steps.base.moves import (
     DOUBTFUL,
     as_texts,
     confirmed_view,
     freed,
     left_to_copy,
 )
-from kafka_reassignment.steps.raising import raise_to_whole
-from kafka_reassignment.steps.recorded_batch import without
-from kafka_reassignment.steps.settle import to_free_controller
+from kafka_reassignment.steps.base.recorded_batch import without
+from kafka_reassignment.steps.base.view import observe_replicas
+from kafka_reassignment.steps.base.waiting import SizeSamples
+from kafka_reassignment.steps.found import Begin, changed_already, changed_by_others, found_until_now, under_way
+from kafka_reassignment.steps.left.blocked import can_others_move, has_waited, not_tried_often
+from kafka_reassignment.steps.left.left_open import changed_since, has_left_open, left_open_by
+from kafka_reassignment.steps.limits import revise
+from kafka_reassignment.steps.stopped.settle import to_free_controller
 from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import ensure_throttle
-from kafka_reassignment.steps.view import observe_replicas
-from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment.steps.throttling.idle_throttle import clear_idle_throttle, refuse_unlisted
+from kafka_reassignment.steps.throttling.raising import raise_to_whole
 
 BATCH_STEPS = (
     "admit",

@@ -21,11 +21,12 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.kept_throttle import restore_or_raise
-from kafka_reassignment.steps.moves import confirmed_view, format_reasons
-from kafka_reassignment.steps.settle import (
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.moves import confirmed_view, format_reasons
+from kafka_reassignment.steps.base.view import observe
+from kafka_reassignment.steps.base.waiting import Done, Waiting, WaitResult, waiting_step
+from kafka_reassignment.steps.stopped.settle import (
     WAITS_FOR_BROKERS,
     CancelResult,
     act,
@@ -35,12 +36,11 @@ from kafka_reassignment.steps.settle import (
     to_free_controller,
     what_settles,
 )
-from kafka_reassignment.steps.settled_notes import note_settled, orders_to_note
-from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
+from kafka_reassignment.steps.stopped.settled_notes import note_settled, orders_to_note
+from kafka_reassignment.steps.stopped.stopped_steps import moves_of_others, stopped_steps
 from kafka_reassignment.steps.stuck import to_get_on
 from kafka_reassignment.steps.throttle import throttle_in_words
-from kafka_reassignment.steps.view import observe
-from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_step
+from kafka_reassignment.steps.throttling.kept_throttle import restore_or_raise
 
 
 def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll_back: bool = False) -> None:

@@ -20,23 +20,15 @@ from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.auto_rate import adjust_rate_to_signals
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.correction import correct_rates
-from kafka_reassignment.steps.estimates import ExpectedEnd, copied_so_far, expected_end
-from kafka_reassignment.steps.finished import finished_batch
-from kafka_reassignment.steps.left_open import goes_on_in_words, leave_open
-from kafka_reassignment.steps.left_out import leave_out_disturbed, never_submitted, submission
-from kafka_reassignment.steps.left_over import leaderless_though_up, to_elect
-from kafka_reassignment.steps.moves import confirmed_view, format_reasons
-from kafka_reassignment.steps.progress_note import write_note
-from kafka_reassignment.steps.raising import finish_raise
-from kafka_reassignment.steps.rate import adjust_rate_to_health
-from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
-from kafka_reassignment.steps.stuck import to_get_on
-from kafka_reassignment.steps.throttle import keep_throttled
-from kafka_reassignment.steps.view import tiered_topics
-from kafka_reassignment.steps.waiting import (
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.estimates import ExpectedEnd, copied_so_far, expected_end
+from kafka_reassignment.steps.base.finished import finished_batch
+from kafka_reassignment.steps.base.moves import confirmed_view, format_reasons
+from kafka_reassignment.steps.base.progress_note import write_note
+from kafka_reassignment.steps.base.recorded_batch import planned_batch, taking_part
+from kafka_reassignment.steps.base.view import tiered_topics
+from kafka_reassignment.steps.base.waiting import (
     Done,
     SizeSamples,
     Waiting,
@@ -45,6 +37,14 @@ from kafka_reassignment.steps.waiting import (
     deadline_of,
     minutes_until,
 )
+from kafka_reassignment.steps.correction import correct_rates
+from kafka_reassignment.steps.left.left_open import goes_on_in_words, leave_open
+from kafka_reassignment.steps.left.left_out import leave_out_disturbed, never_submitted, submission
+from kafka_reassignment.steps.left.left_over import leaderless_though_up, to_elect
+from kafka_reassignment.steps.rate import adjust_rate_to_health
+from kafka_reassignment.steps.stuck import to_get_on
+from kafka_reassignment.steps.throttle import keep_throttled
+from kafka_reassignment.steps.throttling.raising import finish_raise
 from kafka_reassignment.text import format_brokers
 
 

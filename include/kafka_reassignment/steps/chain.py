@@ -7,15 +7,15 @@ from datetime import datetime
 
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.approval_rules import ApprovalRules, refuse_unapproved
-from kafka_reassignment.steps.context import RunContext, refuse_stopped
-from kafka_reassignment.steps.estimates import end_in_words
-from kafka_reassignment.steps.finished import is_finished_reassignment
-from kafka_reassignment.steps.inbound import note_sizes
+from kafka_reassignment.steps.base.approval_rules import ApprovalRules, refuse_unapproved
+from kafka_reassignment.steps.base.context import RunContext, refuse_stopped
+from kafka_reassignment.steps.base.estimates import end_in_words
+from kafka_reassignment.steps.base.finished import is_finished_reassignment
+from kafka_reassignment.steps.base.inbound import note_sizes
+from kafka_reassignment.steps.base.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 from kafka_reassignment.steps.limits import has_left_for_later, revise
-from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.supersede import settle_superseded
-from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
+from kafka_reassignment.steps.throttling.restore import adopt_debts
 
 
 def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | None:

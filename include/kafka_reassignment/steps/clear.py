@@ -15,23 +15,23 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.models import FinishedBatch
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.estimates import copied_of
-from kafka_reassignment.steps.finished import is_finished_batch
-from kafka_reassignment.steps.kept_throttle import restore_or_raise
-from kafka_reassignment.steps.left_open import left_open_at_end
-from kafka_reassignment.steps.left_out import leave_out_disturbed
-from kafka_reassignment.steps.moves import (
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.estimates import copied_of
+from kafka_reassignment.steps.base.finished import is_finished_batch
+from kafka_reassignment.steps.base.moves import (
     confirmed_view,
     format_reasons,
     freed,
 )
-from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch, without
-from kafka_reassignment.steps.restore import adopt_debts
-from kafka_reassignment.steps.taken_out import not_settled, still_copying, taken_out
+from kafka_reassignment.steps.base.recorded_batch import planned_batch, taking_part, whole_batch, without
+from kafka_reassignment.steps.base.view import observe_replicas
+from kafka_reassignment.steps.left.left_open import left_open_at_end
+from kafka_reassignment.steps.left.left_out import leave_out_disturbed
+from kafka_reassignment.steps.left.taken_out import not_settled, still_copying, taken_out
 from kafka_reassignment.steps.throttle import throttle_in_words
-from kafka_reassignment.steps.view import observe_replicas
+from kafka_reassignment.steps.throttling.kept_throttle import restore_or_raise
+from kafka_reassignment.steps.throttling.restore import adopt_debts
 from kafka_reassignment.text import format_brokers
 
 

@@ -14,9 +14,9 @@ from kafka_reassignment.decisions.throttle import (
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples
 from kafka_reassignment.steps.throttle import put_in_place
-from kafka_reassignment.steps.waiting import SizeSamples
 
 
 def correct_rates(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> None:

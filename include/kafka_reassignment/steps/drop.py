@@ -16,15 +16,10 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.catch_up import to_let_catch_up
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.finished import finished_batch, require_unfinished
-from kafka_reassignment.steps.inbound import note_sizes
-from kafka_reassignment.steps.leaders import elect_moved_leaders
-from kafka_reassignment.steps.left_open import goes_on_in_words, leave_open
-from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
-from kafka_reassignment.steps.left_over import to_lower_min_insync
-from kafka_reassignment.steps.moves import (
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.finished import finished_batch, require_unfinished
+from kafka_reassignment.steps.base.inbound import note_sizes
+from kafka_reassignment.steps.base.moves import (
     Submitting,
     as_texts,
     confirmed_view,
@@ -33,13 +28,18 @@ from kafka_reassignment.steps.moves import (
     slices_of,
     submit,
 )
-from kafka_reassignment.steps.progress_note import write_note
-from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
-from kafka_reassignment.steps.settle import to_free_controller
-from kafka_reassignment.steps.taken_out import still_copying, taken_out
+from kafka_reassignment.steps.base.progress_note import write_note
+from kafka_reassignment.steps.base.recorded_batch import planned_batch, taking_part
+from kafka_reassignment.steps.base.view import observe, observe_replicas
+from kafka_reassignment.steps.base.waiting import Done, Waiting, WaitResult, bounded_step, deadline_of
+from kafka_reassignment.steps.catch_up import to_let_catch_up
+from kafka_reassignment.steps.leaders import elect_moved_leaders
+from kafka_reassignment.steps.left.left_open import goes_on_in_words, leave_open
+from kafka_reassignment.steps.left.left_out import leave_out_disturbed, submission
+from kafka_reassignment.steps.left.left_over import to_lower_min_insync
+from kafka_reassignment.steps.left.taken_out import still_copying, taken_out
+from kafka_reassignment.steps.stopped.settle import to_free_controller
 from kafka_reassignment.steps.throttle import keep_throttled
-from kafka_reassignment.steps.view import observe, observe_replicas
-from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, bounded_step, deadline_of
 
 SETTLE_SECONDS = 5
 """How long a look stays for its own drops to show as done; they copy nothing, so most do. The next look sees the rest."""

@@ -21,7 +21,7 @@ from kafka_reassignment.record.models import PLAN_REPORT, ClusterLock
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.approval import approval
-from kafka_reassignment.steps.context import Log, RunContext
+from kafka_reassignment.steps.base.context import Log, RunContext
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.validate_only import WOULD_DO

@@ -16,13 +16,13 @@ from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, V
 from kafka_reassignment.record.models import FoundBatch, SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_open import still_open
-from kafka_reassignment.steps.moves import Submitting, as_texts, submit
-from kafka_reassignment.steps.recorded_batch import begun_names, without
-from kafka_reassignment.steps.settled_notes import superseded_by
-from kafka_reassignment.steps.stopped_steps import left_by, steps_of_superseded, taken_up
-from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.moves import Submitting, as_texts, submit
+from kafka_reassignment.steps.base.recorded_batch import begun_names, without
+from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe
+from kafka_reassignment.steps.left.left_open import still_open
+from kafka_reassignment.steps.stopped.settled_notes import superseded_by
+from kafka_reassignment.steps.stopped.stopped_steps import left_by, steps_of_superseded, taken_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from kafka_reassignment.decisions.tiering import too_cold_to_lead
 from kafka_reassignment.model import Batch, Reassignment, TopicPartition, View
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import in_slices
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.finished import is_finished_reassignment
-from kafka_reassignment.steps.moves import SLICE, as_texts, format_reasons
-from kafka_reassignment.steps.view import observe_replicas, tiered_topics
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.finished import is_finished_reassignment
+from kafka_reassignment.steps.base.moves import SLICE, as_texts, format_reasons
+from kafka_reassignment.steps.base.view import observe_replicas, tiered_topics
 
 WAIT_SECONDS = 120
 """How long elections that are refused now, or whose preferred leader is out of sync on a live broker, are tried again."""

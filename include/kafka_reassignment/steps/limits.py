@@ -18,13 +18,13 @@ from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import PACES, Limits, parse_limits
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.cut_again import cut_around_dead, cut_from_now
-from kafka_reassignment.steps.left_open import LeftOpen, has_left_open, left_open
-from kafka_reassignment.steps.left_out import submission
-from kafka_reassignment.steps.moves import confirmed_view
-from kafka_reassignment.steps.recorded_batch import whole_batch
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.cut_again import cut_around_dead, cut_from_now
+from kafka_reassignment.steps.base.moves import confirmed_view
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
+from kafka_reassignment.steps.base.view import observe
+from kafka_reassignment.steps.left.left_open import LeftOpen, has_left_open, left_open
+from kafka_reassignment.steps.left.left_out import submission
 
 
 def change_limits(

@@ -34,7 +34,7 @@ from kafka_reassignment.record.partition_count import (
     RecordedPartitionCountRequest,
 )
 from kafka_reassignment.request import PartitionCountRequest, parse_partition_count
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.placement import (
     check_count,
     check_nothing_moves,

@@ -21,9 +21,9 @@ from kafka_reassignment.model import ClusterDescription, ConfigResource, TopicPa
 from kafka_reassignment.ports import MAX_NEW_PARTITIONS
 from kafka_reassignment.record.partition_count import NewPartitions
 from kafka_reassignment.request import Job, PartitionCountRequest
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.stopped_steps import steps_of_owner
-from kafka_reassignment.steps.view import log_dirs_and_cordons, min_insync_replicas, observe
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.view import log_dirs_and_cordons, min_insync_replicas, observe
+from kafka_reassignment.steps.stopped.stopped_steps import steps_of_owner
 from kafka_reassignment.text import format_brokers, format_bytes
 
 CLEANUP = "cleanup.policy"

@@ -26,12 +26,18 @@ from kafka_reassignment.record.models import PLAN_REPORT, FrozenPlan, SubmittedB
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.estimates import end_in_words
+from kafka_reassignment.steps.base.recorded_batch import begun_batch, begun_names
+from kafka_reassignment.steps.base.view import (
+    MIN_ISR,
+    REMOTE_STORAGE,
+    log_dirs_and_cordons,
+    min_insync_replicas,
+    observe,
+)
 from kafka_reassignment.steps.preflight import refuse_moves_in_flight
-from kafka_reassignment.steps.recorded_batch import begun_batch, begun_names
 from kafka_reassignment.steps.supersede import LeftBetween, give_back, left_between
-from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, min_insync_replicas, observe
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 

@@ -31,14 +31,14 @@ from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 from kafka_reassignment.request.topics import topics_matching
 from kafka_reassignment.steps.auto_rate import check_signals
-from kafka_reassignment.steps.context import RunContext, refuse_stopped
-from kafka_reassignment.steps.finished import is_finished_reassignment
-from kafka_reassignment.steps.health import check_health
-from kafka_reassignment.steps.left_over import to_end_moves
+from kafka_reassignment.steps.base.context import RunContext, refuse_stopped
+from kafka_reassignment.steps.base.finished import is_finished_reassignment
+from kafka_reassignment.steps.base.health import check_health
+from kafka_reassignment.steps.base.moves import format_reasons
+from kafka_reassignment.steps.base.view import min_insync_replicas
+from kafka_reassignment.steps.left.left_over import to_end_moves
 from kafka_reassignment.steps.limits import check_limits
-from kafka_reassignment.steps.moves import format_reasons
-from kafka_reassignment.steps.restore import adopt_debts
-from kafka_reassignment.steps.view import min_insync_replicas
+from kafka_reassignment.steps.throttling.restore import adopt_debts
 
 BROKERS_ASKED = 20
 """How many brokers are asked for static settings: a connection each, and they seldom differ."""

@@ -24,10 +24,10 @@ from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replica
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.health import cluster_health, planned_targets
-from kafka_reassignment.steps.raising import missing_of, set_in_parts
-from kafka_reassignment.steps.rate_order import (
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.health import cluster_health, planned_targets
+from kafka_reassignment.steps.throttling.raising import missing_of, set_in_parts
+from kafka_reassignment.steps.throttling.rate_order import (
     ChangedMeanwhileError,
     LaterOrderError,
     RateOrder,
@@ -37,7 +37,7 @@ from kafka_reassignment.steps.rate_order import (
     requested_rate,
     require_running,
 )
-from kafka_reassignment.steps.throttle_configs import (
+from kafka_reassignment.steps.throttling.throttle_configs import (
     Missing,
     ThrottleSetting,
     describe_throttles,

@@ -9,10 +9,10 @@ from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.between_steps import begun_partitions
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.moves import confirmed_view
 from kafka_reassignment.steps.limits import move_from_start
-from kafka_reassignment.steps.moves import confirmed_view
+from kafka_reassignment.steps.stopped.between_steps import begun_partitions
 
 
 def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, dag_id: str = DAG_ID) -> None:

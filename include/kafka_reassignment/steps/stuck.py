@@ -9,7 +9,7 @@ from kafka_reassignment.decisions.stuck import StuckBroker
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.rate import rates_to_raise
 
 

@@ -19,11 +19,11 @@ from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.ports import in_slices
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
-from kafka_reassignment.steps.settled_notes import note_settled_of, superseded_by
-from kafka_reassignment.steps.stopped_steps import StoppedSteps, known_steps_of_superseded, steps_of_superseded
-from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.moves import as_texts, cancel, confirmed_view, submit
+from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe
+from kafka_reassignment.steps.stopped.settled_notes import note_settled_of, superseded_by
+from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps, known_steps_of_superseded, steps_of_superseded
 from kafka_reassignment.text import format_brokers
 
 LOOKS = 20

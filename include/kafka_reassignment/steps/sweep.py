@@ -18,9 +18,9 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.kept_throttle import restore_or_raise
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.throttle import throttle_in_words
+from kafka_reassignment.steps.throttling.kept_throttle import restore_or_raise
 
 LONGEST_HELD = timedelta(hours=1)
 """A step that needs the lock for some seconds, and has had it for so long, died with it: nobody else releases it."""

@@ -43,10 +43,11 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import Batch, ConfigChange, Step
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.recorded_batch import without
-from kafka_reassignment.steps.restore import adopt_setters, restore_configs
-from kafka_reassignment.steps.throttle_configs import (
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.recorded_batch import without
+from kafka_reassignment.steps.base.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
+from kafka_reassignment.steps.throttling.restore import adopt_setters, restore_configs
+from kafka_reassignment.steps.throttling.throttle_configs import (
     Missing,
     ThrottleSetting,
     apply_changes,
@@ -56,7 +57,6 @@ from kafka_reassignment.steps.throttle_configs import (
     outcome_of,
     refuse_cleared,
 )
-from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 
 COPIED_LATELY = timedelta(seconds=QUOTA_SECONDS + 9)
 """From the end of a batch until its receivers have surely not copied for ``QUOTA_SECONDS``, by clocks that differ a little."""

@@ -19,12 +19,12 @@ from kafka_reassignment.errors import InvalidRequestError, ThrottleMissingError,
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.record.debts import note_connection
 from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.raising import missing_of, set_in_parts
-from kafka_reassignment.steps.restore import adopt_debts
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.throttle import not_in_place, put_in_place
-from kafka_reassignment.steps.throttle_configs import Missing, ThrottleSetting, facts_of, setting_of
+from kafka_reassignment.steps.throttling.raising import missing_of, set_in_parts
+from kafka_reassignment.steps.throttling.restore import adopt_debts
+from kafka_reassignment.steps.throttling.throttle_configs import Missing, ThrottleSetting, facts_of, setting_of
 
 
 def throttle_in_flight(

@@ -9,10 +9,10 @@ from kafka_reassignment.errors import DeadlinePassedError, InfeasiblePlanError, 
 from kafka_reassignment.model import Batch, Replicas, TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.admission import why_held
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples
 from kafka_reassignment.steps.throttle import throttle_changes
-from kafka_reassignment.steps.throttle_configs import str_change
-from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment.steps.throttling.throttle_configs import str_change
 from kafka_reassignment.versioned import VERSION
 
 WOULD_DO = "would-do.jsonl"

@@ -26,13 +26,14 @@ from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.models import FINAL_REPORT
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
-from kafka_reassignment.steps.finished import is_finished_reassignment
-from kafka_reassignment.steps.kept_throttle import restore_or_raise
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext, refuse_stopped
+from kafka_reassignment.steps.base.finished import is_finished_reassignment
+from kafka_reassignment.steps.base.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, observe_leaving
+from kafka_reassignment.steps.base.moves import SLICE, as_texts
+from kafka_reassignment.steps.base.view import observe
 from kafka_reassignment.steps.leaders import too_cold
-from kafka_reassignment.steps.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, observe_leaving
-from kafka_reassignment.steps.left_over import (
+from kafka_reassignment.steps.left.left_over import (
     LEFT,
     MOST_AT_ONCE,
     keep_what_is_left,
@@ -44,14 +45,13 @@ from kafka_reassignment.steps.left_over import (
     to_withdraw,
     withdrawn_and_elsewhere,
 )
-from kafka_reassignment.steps.moves import SLICE, as_texts
-from kafka_reassignment.steps.restore import Restored, split_owed
-from kafka_reassignment.steps.settle import what_settles
-from kafka_reassignment.steps.stopped_steps import known_steps_of_superseded
+from kafka_reassignment.steps.left.taken_out import left_open_not_settled
+from kafka_reassignment.steps.stopped.settle import what_settles
+from kafka_reassignment.steps.stopped.stopped_steps import known_steps_of_superseded
 from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
-from kafka_reassignment.steps.taken_out import left_open_not_settled
 from kafka_reassignment.steps.throttle import throttle_in_words
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.throttling.kept_throttle import restore_or_raise
+from kafka_reassignment.steps.throttling.restore import Restored, split_owed
 from kafka_reassignment.text import format_brokers
 
 PASSING_SECONDS = 60

@@ -11,11 +11,11 @@ from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
+from kafka_reassignment.steps.base.view import observe_twice
 from kafka_reassignment.steps.chain import batches_progress
-from kafka_reassignment.steps.left_open import LeftOpen, left_open
-from kafka_reassignment.steps.left_out import submission
-from kafka_reassignment.steps.recorded_batch import whole_batch
-from kafka_reassignment.steps.view import observe_twice
+from kafka_reassignment.steps.left.left_open import LeftOpen, left_open
+from kafka_reassignment.steps.left.left_out import submission
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Batch, ConfigResource, Reassignment, Replicas, Step, TopicPartition, View
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import utc_now
-from kafka_reassignment.steps.view import REMOTE_STORAGE, observe, observe_twice, tiered
+from kafka_reassignment.steps.base.context import utc_now
+from kafka_reassignment.steps.base.view import REMOTE_STORAGE, observe, observe_twice, tiered
 from kafka_reassignment.views.selection import DescribeQuery, Selection, select
 
 Row = tuple[TopicPartition, int | None, str]

@@ -27,10 +27,10 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort, in_slices
 from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.leaving import observe_leaving
-from kafka_reassignment.steps.moves import SLICE
-from kafka_reassignment.steps.restore import split_owed
-from kafka_reassignment.steps.view import observe_twice
+from kafka_reassignment.steps.base.leaving import observe_leaving
+from kafka_reassignment.steps.base.moves import SLICE
+from kafka_reassignment.steps.base.view import observe_twice
+from kafka_reassignment.steps.throttling.restore import split_owed
 
 SHOWN = 20
 """Partitions that are not at their target, in the text; the JSON has all."""

@@ -26,9 +26,9 @@ from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReas
 from kafka_reassignment.record.models import FinishedBatch, ProgressNote
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import utc_now
-from kafka_reassignment.steps.estimates import LONGEST_BETWEEN_LOOKS
-from kafka_reassignment.steps.view import observe, tiered_topics
+from kafka_reassignment.steps.base.context import utc_now
+from kafka_reassignment.steps.base.estimates import LONGEST_BETWEEN_LOOKS
+from kafka_reassignment.steps.base.view import observe, tiered_topics
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment.views.current_batch import CurrentBatch
 from kafka_reassignment.views.describe import sample_steps

@@ -8,11 +8,11 @@ from typing import Any
 from airflow.sdk import Context, TaskInstanceState
 from airflow.sdk.exceptions import AirflowSkipException
 
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples, WaitResult
 from kafka_reassignment.steps.batch import next_batch, set_throttle, submit_batch
 from kafka_reassignment.steps.clear import clear_throttle
-from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.drop import drop_old_replicas
-from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
 from kafka_reassignment_airflow.base import (
     BatchStepOperator,
     DagRunToTrigger,

@@ -13,12 +13,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 from kafka_reassignment.decisions.rate import rate_of_all_brokers
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples, WaitResult
 from kafka_reassignment.steps.resume import resume
-from kafka_reassignment.steps.settle import refuse_resumed
-from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
+from kafka_reassignment.steps.stopped.settle import refuse_resumed
 from kafka_reassignment_airflow.arguments import read_flag, read_text, read_texts
 from kafka_reassignment_airflow.assets import STOPPED, announce
 from kafka_reassignment_airflow.base import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.views.describe import describe
 from kafka_reassignment.views.listing import list_reassignments
 from kafka_reassignment.views.selection import DescribeQuery

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from kafka_reassignment.request import Limits
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment_airflow.arguments import read_json
 from kafka_reassignment_airflow.base import requested_by

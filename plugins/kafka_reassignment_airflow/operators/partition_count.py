@@ -9,7 +9,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps import partition_count
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment_airflow.asked import fields_of_request
 from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
 

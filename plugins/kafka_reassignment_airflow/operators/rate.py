@@ -11,7 +11,7 @@ from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow.arguments import read_brokers, read_flag, read_number
 from kafka_reassignment_airflow.running import OrderOperator

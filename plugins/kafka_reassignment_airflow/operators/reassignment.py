@@ -14,9 +14,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from kafka_reassignment.plan.score_card import headline
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.steps.approval import Answered, Approval, answer_within, answered, approval, not_answered
-from kafka_reassignment.steps.approval_rules import why_asked
+from kafka_reassignment.steps.base.approval_rules import why_asked
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.chain import first_batch
-from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight

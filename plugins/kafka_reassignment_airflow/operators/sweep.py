@@ -22,7 +22,7 @@ from kafka_reassignment.record.debts import Debts, debts
 from kafka_reassignment.record.models import is_same_airflow
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.sweep import Sweep, sweep
 from kafka_reassignment_airflow.arguments import is_given
 from kafka_reassignment_airflow.base import (

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from airflow.sdk import Context
 
 from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
 from kafka_reassignment_airflow.arguments import read_flag, read_number, read_texts
 from kafka_reassignment_airflow.base import RECORD_OF_NO_REASSIGNMENT, ReassignmentStepOperator, requested_by

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk import Context
 
 from kafka_reassignment.steps.admission import admit
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import Done, SizeSamples, Waiting, WaitResult
 from kafka_reassignment_airflow.base import DeferringBatchOperator
 from kafka_reassignment_airflow.settings import approval_rules_to_begin
 from kafka_reassignment_airflow.told import Happened, tell, was_told

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples, WaitResult
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
 from kafka_reassignment_airflow.base import DeferringBatchOperator
 from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples, WaitResult
 from kafka_reassignment_airflow.base import DeferringStepOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.triggers.reassignment import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafka_reassignment.steps.admission import admit
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import WaitResult
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import WaitResult
 from kafka_reassignment_airflow.triggers.batch import BatchTrigger
 
 

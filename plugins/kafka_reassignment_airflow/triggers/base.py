@@ -20,8 +20,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from kafka_reassignment.errors import ConnectionNotFoundError, is_worth_a_retry
 from kafka_reassignment.record.audit import Actor
-from kafka_reassignment.steps.context import RunContext, utc_now
-from kafka_reassignment.steps.waiting import Done, Failed, Waiting, WaitResult
+from kafka_reassignment.steps.base.context import RunContext, utc_now
+from kafka_reassignment.steps.base.waiting import Done, Failed, Waiting, WaitResult
 from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.metrics import publish
 from kafka_reassignment_airflow.triggers.threads import in_a_thread

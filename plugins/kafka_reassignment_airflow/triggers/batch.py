@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples
 from kafka_reassignment_airflow.triggers.base import StepTrigger
 
 

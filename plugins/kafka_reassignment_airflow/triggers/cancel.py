@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import WaitResult
 from kafka_reassignment.steps.cancel import settle_moves
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import WaitResult
 from kafka_reassignment_airflow.triggers.base import StepTrigger
 
 

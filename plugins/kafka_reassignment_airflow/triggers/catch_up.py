@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import WaitResult
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import WaitResult
 from kafka_reassignment_airflow.triggers.batch import BatchTrigger
 
 

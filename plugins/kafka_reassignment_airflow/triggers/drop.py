@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import WaitResult
 from kafka_reassignment.steps.drop import drop_old_replicas
-from kafka_reassignment.steps.waiting import WaitResult
 from kafka_reassignment_airflow.triggers.batch import BatchTrigger
 
 

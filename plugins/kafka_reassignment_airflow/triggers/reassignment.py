@@ -11,11 +11,11 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from kafka_reassignment.advice import Rerun, sentence
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import Done, Waiting, WaitResult, waiting_step
 from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.steps.chain import batches_progress, wait_for_batches
-from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.throttle import keep_throttle, throttle_in_words
-from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_step
 from kafka_reassignment_airflow.runs import batch_run_id
 from kafka_reassignment_airflow.triggers.base import StepTrigger
 

@@ -13,7 +13,7 @@ from kafka_reassignment.decisions.progress import HELD_UP, Motion
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
-from kafka_reassignment.steps.context import way_on_from_stop
+from kafka_reassignment.steps.base.context import way_on_from_stop
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id

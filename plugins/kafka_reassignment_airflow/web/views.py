@@ -23,8 +23,8 @@ from kafka_reassignment.record.models import ClusterLock, FinishedBatch, Submitt
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.estimates import expected_end
-from kafka_reassignment.steps.left_open import left_open_reasons
+from kafka_reassignment.steps.base.estimates import expected_end
+from kafka_reassignment.steps.left.left_open import left_open_reasons
 from kafka_reassignment.views.current_batch import shown_submission
 from kafka_reassignment.views.failure import failure_of, latest_of_run
 from kafka_reassignment.views.work import Work, work_of

@@ -14,7 +14,7 @@ from kafka_reassignment.cli import app
 from kafka_reassignment.cli.common import console, plain
 from kafka_reassignment.cli.exit_codes import ExitCode
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 
 pytestmark = pytest.mark.quick
 

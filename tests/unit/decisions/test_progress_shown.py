@@ -10,7 +10,7 @@ from kafka_reassignment.decisions.progress import progress
 from kafka_reassignment.decisions.progress_shown import MOST_BROKERS, MOST_POINTS, MOST_REPLICAS, progress_shown
 from kafka_reassignment.decisions.samples import Sample
 from kafka_reassignment.model import Batch, TopicPartition
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.base.view import observe
 
 pytestmark = pytest.mark.quick
 

@@ -23,12 +23,12 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.admission import why_held
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.inbound import note_sizes
+from kafka_reassignment.steps.base.waiting import Done, Failed, SizeSamples, Waiting
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting
 
 pytestmark = pytest.mark.longer
 

@@ -18,8 +18,8 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import batch as batch_steps
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.estimates import end_in_words
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.resume import resume

@@ -10,11 +10,11 @@ from kafka_reassignment.errors import NotApprovedError
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.approval import answer_within, answered, approval, not_answered
-from kafka_reassignment.steps.approval_rules import ApprovalRules, why_asked
+from kafka_reassignment.steps.base.approval_rules import ApprovalRules, why_asked
+from kafka_reassignment.steps.base.waiting import Done, Failed, SizeSamples
 from kafka_reassignment.steps.batch import next_batch, submit_batch
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
-from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples
 
 pytestmark = pytest.mark.quick
 

@@ -5,8 +5,8 @@ from tests.steps_lab import move
 
 from kafka_reassignment.errors import ClusterUnavailableError, StoppedError
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment.steps.cancel import CancelScope
-from kafka_reassignment.steps.context import AuditDraft
 
 pytestmark = pytest.mark.quick
 

@@ -8,8 +8,8 @@ from kafka_reassignment.decisions.throttle import RateChange, Side
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.steps.auto_rate import CANARY_ROUNDS
+from kafka_reassignment.steps.base.waiting import Waiting
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.waiting import Waiting
 
 pytestmark = pytest.mark.longer
 

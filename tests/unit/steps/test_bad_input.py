@@ -21,7 +21,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.preflight import preflight
 
 pytestmark = pytest.mark.quick

@@ -17,12 +17,12 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.moves import cancel
+from kafka_reassignment.steps.base.waiting import SizeSamples, Waiting
 from kafka_reassignment.steps.cancel import stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.leaders import elect_leaders
-from kafka_reassignment.steps.moves import cancel
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.longer
 

@@ -21,9 +21,9 @@ from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
 from kafka_reassignment.steps import cancel, found
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.left_out import submission
+from kafka_reassignment.steps.left.left_out import submission
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
 

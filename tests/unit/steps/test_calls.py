@@ -12,8 +12,8 @@ from tests.steps_lab import Run, move
 from upath import UPath
 
 from kafka_reassignment.model import LogDirsReport
+from kafka_reassignment.steps.base.waiting import SizeSamples, Waiting
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
-from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
 

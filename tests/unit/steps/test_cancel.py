@@ -20,14 +20,14 @@ from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import FINAL_REPORT
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft
+from kafka_reassignment.steps.base.waiting import Done, Waiting
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import AuditDraft
-from kafka_reassignment.steps.left_over import to_replace_brokers
+from kafka_reassignment.steps.left.left_over import to_replace_brokers
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
-from kafka_reassignment.steps.waiting import Done, Waiting
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 
 pytestmark = pytest.mark.longer
 

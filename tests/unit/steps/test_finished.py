@@ -9,8 +9,8 @@ from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import BatchIncompleteError, NotSubmittedError
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight

@@ -20,12 +20,12 @@ from kafka_reassignment.model import Refusal, TopicPartition
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 
 pytestmark = pytest.mark.longer
 

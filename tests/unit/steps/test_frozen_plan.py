@@ -22,10 +22,10 @@ from kafka_reassignment.plan.store import forget_read_plans, read_target, read_t
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps import plan as plan_step
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer

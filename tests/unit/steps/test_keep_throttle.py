@@ -7,11 +7,11 @@ from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ThrottleInUseError, VerificationError
 from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.base.waiting import LONGEST_WAIT, Done, Waiting
 from kafka_reassignment.steps.clear import clear_throttle
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.throttle import keep_throttle, keep_throttled
 from kafka_reassignment.steps.verify import verify
-from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting
 
 pytestmark = pytest.mark.quick
 

@@ -28,14 +28,14 @@ from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
+from kafka_reassignment.steps.base.waiting import Done
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
-from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
-from kafka_reassignment.steps.waiting import Done
 from kafka_reassignment.views.listing import list_reassignments
 
 pytestmark = pytest.mark.longer

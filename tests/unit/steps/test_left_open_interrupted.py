@@ -8,11 +8,11 @@ from tests.unit.steps.test_roll_back import RollBack
 from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.longer

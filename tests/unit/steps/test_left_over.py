@@ -14,9 +14,9 @@ from kafka_reassignment.model import Reassignment, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import ReassignmentRequest, parse_request
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.cancel import cancel_moves, stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.left_over import HOW
+from kafka_reassignment.steps.left.left_over import HOW
 from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer

@@ -18,14 +18,14 @@ from kafka_reassignment.plan.summary import BrokerSummary
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
+from kafka_reassignment.steps.base.waiting import Done
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import first_batch, wait_for_batches
-from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.limits import change_limits, revise
-from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.resume import resume
-from kafka_reassignment.steps.waiting import Done
 
 pytestmark = pytest.mark.longer
 

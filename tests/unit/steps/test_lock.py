@@ -37,13 +37,13 @@ from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.batch import next_batch, submit_batch
 from kafka_reassignment.steps.cancel import CancelScope
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer

@@ -17,7 +17,7 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.preflight import preflight
 
 pytestmark = pytest.mark.longer

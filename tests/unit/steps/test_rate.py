@@ -22,7 +22,7 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.restore import adopt_debts, restore_configs
+from kafka_reassignment.steps.throttling.restore import adopt_debts, restore_configs
 
 pytestmark = pytest.mark.longer
 

@@ -10,13 +10,13 @@ from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
 from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource, ResourceKind
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import AuditDraft
+from kafka_reassignment.steps.base.context import AuditDraft
+from kafka_reassignment.steps.base.view import observe_replicas
+from kafka_reassignment.steps.base.waiting import SizeSamples, Waiting
 from kafka_reassignment.steps.correction import correct_rates
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.throttle import keep_throttled
-from kafka_reassignment.steps.view import observe_replicas
-from kafka_reassignment.steps.waiting import SizeSamples, Waiting
+from kafka_reassignment.steps.throttling.restore import restore_configs
 
 pytestmark = pytest.mark.longer
 

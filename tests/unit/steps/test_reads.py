@@ -17,18 +17,18 @@ from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft
+from kafka_reassignment.steps.base.waiting import Done, Failed, SizeSamples, Waiting
 from kafka_reassignment.steps.batch import next_batch, root_failure
 from kafka_reassignment.steps.cancel import settle_moves
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import wait_for_batches
-from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.drop import drop_old_replicas
-from kafka_reassignment.steps.left_open import left_open
+from kafka_reassignment.steps.left.left_open import left_open
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.throttle import keep_throttle
-from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
 

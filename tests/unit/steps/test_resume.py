@@ -9,7 +9,7 @@ from kafka_reassignment.advice import Trigger
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.quick

@@ -19,14 +19,14 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps import preflight as preflight_step
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 
 FIRST, SECOND = move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 3))
 BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3": (1, 2)}

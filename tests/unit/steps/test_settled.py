@@ -12,12 +12,12 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer

@@ -10,10 +10,10 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import AuditDraft
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.supersede import settle_superseded
 
 pytestmark = pytest.mark.quick

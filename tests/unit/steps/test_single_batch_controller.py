@@ -11,7 +11,7 @@ from upath import UPath
 from kafka_reassignment.errors import ControllerBusyError, StoppedError, is_worth_a_retry
 from kafka_reassignment.model import Refusal, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 
 pytestmark = pytest.mark.quick
 

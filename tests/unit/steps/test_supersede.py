@@ -20,13 +20,13 @@ from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import Done
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
-from kafka_reassignment.steps.waiting import Done
 
 pytestmark = pytest.mark.longer
 

@@ -8,8 +8,8 @@ from kafka_reassignment.advice import StartBrokers, Trigger, advice_as_data, sen
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.quick

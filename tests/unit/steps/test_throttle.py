@@ -37,11 +37,11 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.waiting import Failed, Waiting
 from kafka_reassignment.steps.cancel import settle_moves
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 from kafka_reassignment.steps.sweep import sweep
-from kafka_reassignment.steps.waiting import Failed, Waiting
+from kafka_reassignment.steps.throttling.restore import adopt_debts, restore_configs
 
 pytestmark = pytest.mark.longer
 

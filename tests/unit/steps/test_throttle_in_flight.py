@@ -9,7 +9,7 @@ from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLIC
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ReassignmentInProgressError
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.debts import debts
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
 

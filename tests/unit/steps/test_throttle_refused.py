@@ -28,11 +28,11 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import ConfigChange, ConfigOperation, Refusal, ResourceKind
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered, approval
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.waiting import Waiting
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.waiting import Waiting
 
 pytestmark = pytest.mark.longer
 

@@ -8,11 +8,11 @@ from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import LockLostError, RecordError, RecordsMissingError, is_worth_a_retry
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.base.waiting import Failed
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.chain import wait_for_batches
 from kafka_reassignment.steps.throttle import keep_throttle
 from kafka_reassignment.steps.verify import verify, write_report
-from kafka_reassignment.steps.waiting import Failed
 
 pytestmark = pytest.mark.longer
 

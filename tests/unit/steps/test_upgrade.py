@@ -19,8 +19,8 @@ from upath import UPath
 from kafka_reassignment.errors import RecordDamagedError, VerificationError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind, TopicPartition
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify, write_report
 from kafka_reassignment.views.listing import list_reassignments

@@ -10,8 +10,8 @@ from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
 from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, NotAuthorizedError, StoppedError
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import approval
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.validate_only import WOULD_DO
 
 pytestmark = pytest.mark.quick

@@ -24,10 +24,10 @@ from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, parse_request
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import AuditDraft
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment.steps.leaders import elect_leaders
-from kafka_reassignment.steps.left_over import LEFT
+from kafka_reassignment.steps.left.left_over import LEFT
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle import put_in_place
 from kafka_reassignment.steps.verify import verify, write_report

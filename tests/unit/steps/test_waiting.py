@@ -22,11 +22,11 @@ from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.waiting import LONGEST_WAIT, STORE_AWAY, Done, Failed, SizeSamples, Waiting
 from kafka_reassignment.steps.cancel import settle_moves
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import wait_for_batches
 from kafka_reassignment.steps.resume import resume
-from kafka_reassignment.steps.waiting import LONGEST_WAIT, STORE_AWAY, Done, Failed, SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
 

@@ -4,7 +4,7 @@ from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, THROTTLE_KEYS
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind, TopicPartition
-from kafka_reassignment.steps.waiting import Waiting
+from kafka_reassignment.steps.base.waiting import Waiting
 
 ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", n) for n in range(3))
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]

@@ -15,10 +15,10 @@ from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.views import listing
 from kafka_reassignment.views.listing import Whose, list_reassignments

@@ -16,7 +16,7 @@ from kafka_reassignment.errors import ClusterUnavailableError, NotSubmittedError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.views.watch import Watch
 
 pytestmark = pytest.mark.quick

@@ -8,7 +8,7 @@ from tests.steps_lab import move
 from kafka_reassignment.advice import Rerun, StartBrokers, WaitUntil, advice_from_data
 from kafka_reassignment.errors import BatchIncompleteError, CatchUpTimeoutError, ControllerBusyError, UnsafeDropError
 from kafka_reassignment.model import TopicPartition
-from kafka_reassignment.steps.waiting import Failed, Waiting
+from kafka_reassignment.steps.base.waiting import Failed, Waiting
 
 pytestmark = pytest.mark.quick
 

@@ -9,9 +9,9 @@ from kafka_reassignment.advice import StartBrokers, WaitUntil
 from kafka_reassignment.errors import InvalidRequestError, ThrottleInUseError, UnsafeDropError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.waiting import Waiting
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.waiting import Waiting
+from kafka_reassignment.steps.stopped.cancel_report import report_stop
 
 pytestmark = pytest.mark.quick
 

@@ -14,12 +14,12 @@ from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.between_steps import as_they_were_left, begun_partitions
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_open import still_open
-from kafka_reassignment.steps.recorded_batch import begun_batch
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.recorded_batch import begun_batch
+from kafka_reassignment.steps.base.view import observe
+from kafka_reassignment.steps.left.left_open import still_open
+from kafka_reassignment.steps.stopped.between_steps import as_they_were_left, begun_partitions
 
 
 @dataclass(frozen=True, slots=True)

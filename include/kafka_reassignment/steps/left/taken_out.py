@@ -9,10 +9,10 @@ from kafka_reassignment.decisions.moves import Phase, is_half_way, phase
 from kafka_reassignment.decisions.throttle import needed_replicas, replicas_listed
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_open import left_open
-from kafka_reassignment.steps.recorded_batch import begun_batch, taking_part
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.recorded_batch import begun_batch, taking_part
+from kafka_reassignment.steps.base.view import observe
+from kafka_reassignment.steps.left.left_open import left_open
 
 
 def taken_out(recorded: RecordView, number: int) -> Batch:

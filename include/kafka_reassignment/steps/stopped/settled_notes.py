@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices, refusals
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.finished import require_unfinished
-from kafka_reassignment.steps.view import CONFIRM_SECONDS, Observe, observe, observe_twice
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.finished import require_unfinished
+from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, Observe, observe, observe_twice
 from kafka_reassignment.text import format_brokers
 
 SLICE = Controller.slice_size

@@ -10,7 +10,7 @@ from kafka_reassignment.errors import NotApprovedError
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
 from kafka_reassignment.request import Job, ReassignmentRequest
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.cut_again import cut_around_dead
-from kafka_reassignment.steps.moves import SLICE
-from kafka_reassignment.steps.recorded_batch import later_steps
-from kafka_reassignment.steps.view import observe
-from kafka_reassignment.steps.waiting import deadline_of
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.cut_again import cut_around_dead
+from kafka_reassignment.steps.base.moves import SLICE
+from kafka_reassignment.steps.base.recorded_batch import later_steps
+from kafka_reassignment.steps.base.view import observe
+from kafka_reassignment.steps.base.waiting import deadline_of
 
 MOST_TRIES = 3
 """In so many batches a partition is tried that the controller refuses, that another client moves, that was left open,

@@ -37,10 +37,11 @@ from kafka_reassignment.model import (
 )
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.left_over import to_end_moves
-from kafka_reassignment.steps.moves import format_reasons
-from kafka_reassignment.steps.throttle_configs import (
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.moves import format_reasons
+from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe_replicas
+from kafka_reassignment.steps.left.left_over import to_end_moves
+from kafka_reassignment.steps.throttling.throttle_configs import (
     apply_changes,
     describe_throttles,
     observe_listed,
@@ -49,7 +50,6 @@ from kafka_reassignment.steps.throttle_configs import (
     shown,
     str_change,
 )
-from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe_replicas
 
 TAKE_OVER_TRIES = 10
 """How often a journal is taken over that its own reassignment still writes."""

@@ -27,8 +27,8 @@ from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.request.windows.clock import format_moment
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.health import cluster_health, planned_targets
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.health import cluster_health, planned_targets
 
 LONGEST_BETWEEN_LOOKS = 120.0
 """Seconds between two looks, above which nobody looked: when bytes moved in between is not known."""

@@ -23,7 +23,7 @@ from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError,
 from kafka_reassignment.record.catalogue import ReassignmentStatus, SeenLock, status_of, waits_for_approval
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.steps.context import AuditDraft, RunContext, way_on_from_stop
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext, way_on_from_stop
 
 NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
 

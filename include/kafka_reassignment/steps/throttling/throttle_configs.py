@@ -23,8 +23,8 @@ from kafka_reassignment.decisions.throttle import (
 from kafka_reassignment.errors import CORRECTED_REFUSALS, name_some, overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
 from kafka_reassignment.ports import refusals
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.view import observe_replicas
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.view import observe_replicas
 
 SETTLE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.0)
 """Seconds between the looks for what was just set: most brokers show it within a tenth of a second."""

@@ -24,17 +24,17 @@ from kafka_reassignment.errors import ReassignmentError, overtaken
 from kafka_reassignment.model import Batch, ConfigResource, Refusal, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.moves import left_to_copy
-from kafka_reassignment.steps.restore import restore_configs
-from kafka_reassignment.steps.throttle_configs import (
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.moves import left_to_copy
+from kafka_reassignment.steps.base.view import observe_replicas
+from kafka_reassignment.steps.throttling.restore import restore_configs
+from kafka_reassignment.steps.throttling.throttle_configs import (
     ThrottleSetting,
     apply_changes,
     facts_of,
     outcome_of,
     setting_of,
 )
-from kafka_reassignment.steps.view import observe_replicas
 
 PART = timedelta(seconds=1)
 """Between two parts of a raise."""

@@ -19,7 +19,7 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
-from kafka_reassignment.steps.view import min_insync_replicas
+from kafka_reassignment.steps.base.view import min_insync_replicas
 
 
 def cluster_health(

@@ -11,8 +11,8 @@ from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartitio
 from kafka_reassignment.plan.store import read_steps_of_several
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.view import observe_replicas, observe_twice
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.view import observe_replicas, observe_twice
 from kafka_reassignment.text import format_brokers
 
 

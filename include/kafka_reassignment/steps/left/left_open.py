@@ -15,13 +15,13 @@ from kafka_reassignment.decisions.moves import Phase, blocked_by_dead_brokers, d
 from kafka_reassignment.model import Batch, InFlight, Step, TopicPartition, View
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.blocked import can_others_move, not_tried_often
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.cut_again import cut_around_dead
-from kafka_reassignment.steps.left_out import submission
-from kafka_reassignment.steps.moves import as_texts, format_reasons
-from kafka_reassignment.steps.recorded_batch import whole_batch, without
-from kafka_reassignment.steps.waiting import deadline_of
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.cut_again import cut_around_dead
+from kafka_reassignment.steps.base.moves import as_texts, format_reasons
+from kafka_reassignment.steps.base.recorded_batch import whole_batch, without
+from kafka_reassignment.steps.base.waiting import deadline_of
+from kafka_reassignment.steps.left.blocked import can_others_move, not_tried_often
+from kafka_reassignment.steps.left.left_out import submission
 
 
 @dataclass(frozen=True, slots=True)

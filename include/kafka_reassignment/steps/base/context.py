@@ -44,7 +44,7 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID
-from kafka_reassignment.steps.recorded_batch import planned_batch
+from kafka_reassignment.steps.base.recorded_batch import planned_batch
 
 
 def utc_now() -> datetime:

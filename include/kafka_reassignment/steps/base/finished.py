@@ -7,8 +7,8 @@ do is of no use to anybody then, and what they would write contradicts what was 
 from __future__ import annotations
 
 from kafka_reassignment.errors import overtaken
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import Done
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import Done
 
 
 def is_finished_batch(run: RunContext, step: str, number: int) -> bool:

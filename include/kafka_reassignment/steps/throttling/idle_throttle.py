@@ -6,9 +6,9 @@ from kafka_reassignment.decisions.throttle import listed_in, needed_replicas, re
 from kafka_reassignment.errors import overtaken
 from kafka_reassignment.model import Batch
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.restore import restore_configs
-from kafka_reassignment.steps.throttle_configs import observe_listed
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.throttling.restore import restore_configs
+from kafka_reassignment.steps.throttling.throttle_configs import observe_listed
 
 
 def clear_idle_throttle(run: RunContext, recorded: RecordView, number: int) -> None:

@@ -12,13 +12,13 @@ from kafka_reassignment.errors import InvalidRequestError, UnsafeDropError, name
 from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_over import to_end_moves, to_replace_brokers
-from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
-from kafka_reassignment.steps.settle import ending, refuse_resumed, to_free_controller
-from kafka_reassignment.steps.settled_notes import note_settled, orders_to_note
-from kafka_reassignment.steps.stopped_steps import stopped_steps
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.moves import DOUBTFUL, confirmed_view, format_reasons
+from kafka_reassignment.steps.left.left_over import to_end_moves, to_replace_brokers
+from kafka_reassignment.steps.stopped.settle import ending, refuse_resumed, to_free_controller
+from kafka_reassignment.steps.stopped.settled_notes import note_settled, orders_to_note
+from kafka_reassignment.steps.stopped.stopped_steps import stopped_steps
 from kafka_reassignment.text import format_brokers
 
 

@@ -14,12 +14,12 @@ from kafka_reassignment.model import Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_over import to_end_moves, to_lower_min_insync
-from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
-from kafka_reassignment.steps.stopped_steps import StoppedSteps, stopped_steps
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.moves import as_texts, cancel, confirmed_view, submit
+from kafka_reassignment.steps.base.view import observe
+from kafka_reassignment.steps.left.left_over import to_end_moves, to_lower_min_insync
+from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps, stopped_steps
 
 WAITS_FOR_BROKERS = "wait_for_brokers"
 """The event of a stop from which on it waits for nothing but brokers that are down."""

@@ -25,10 +25,10 @@ from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.moves import SLICE
-from kafka_reassignment.steps.recorded_batch import whole_batch
-from kafka_reassignment.steps.view import observe, observe_replicas
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.moves import SLICE
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
+from kafka_reassignment.steps.base.view import observe, observe_replicas
 from kafka_reassignment.text import format_brokers
 
 LEFT = "left.json"

@@ -9,8 +9,8 @@ from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, sample_of
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.record.models import SizesNote
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.waiting import SizeSamples
 
 BETWEEN_SAMPLES_SECONDS = 2.0
 """Over how long a look without a fresh sample measures, at least; the others measure over all that are fresh."""

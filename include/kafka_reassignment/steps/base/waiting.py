@@ -29,7 +29,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 
 LONGEST_WAIT = timedelta(days=7)
 """A task that may wait for ever looks by itself that often: maintenance windows may be weeks apart."""

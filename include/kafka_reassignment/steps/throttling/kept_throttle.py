@@ -13,10 +13,10 @@ from kafka_reassignment.decisions.throttle import (
     needed_replicas,
 )
 from kafka_reassignment.model import TopicPartition
-from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.raising import missing_of, set_in_parts
-from kafka_reassignment.steps.restore import Restored, restore_configs
-from kafka_reassignment.steps.throttle_configs import ThrottleSetting, facts_of, observe_listed, setting_of
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.throttling.raising import missing_of, set_in_parts
+from kafka_reassignment.steps.throttling.restore import Restored, restore_configs
+from kafka_reassignment.steps.throttling.throttle_configs import ThrottleSetting, facts_of, observe_listed, setting_of
 
 
 def restore_or_raise(run: RunContext, event: AuditDraft, *, of_others: Iterable[TopicPartition] = ()) -> Restored:

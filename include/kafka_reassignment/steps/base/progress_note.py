@@ -8,7 +8,7 @@ from datetime import datetime
 from kafka_reassignment.advice import Advice, advice_as_data
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 
 
 def write_note(

@@ -10,9 +10,9 @@ from kafka_reassignment.errors import NotSubmittedError, name_some
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
-from kafka_reassignment.steps.moves import as_texts, format_reasons
-from kafka_reassignment.steps.recorded_batch import without
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext, refuse_stopped
+from kafka_reassignment.steps.base.moves import as_texts, format_reasons
+from kafka_reassignment.steps.base.recorded_batch import without
 
 
 def submission(recorded: RecordView, number: int) -> SubmittedBatch | None:

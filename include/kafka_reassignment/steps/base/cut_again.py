@@ -9,7 +9,7 @@ from kafka_reassignment.decisions.moves import reason_blocked
 from kafka_reassignment.decisions.partition_steps import steps_from_now
 from kafka_reassignment.model import Reassignment, Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_summary, read_targets_of
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.base.context import RunContext
 
 
 def cut_from_now(run: RunContext, steps: Sequence[Step], view: View) -> dict[TopicPartition, tuple[Step, ...]]:

@@ -1,0 +1,1 @@
+"""Setting, raising and restoring throttle configs by the journal (KIP-179)."""
