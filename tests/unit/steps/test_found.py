@@ -79,17 +79,9 @@ def test_a_try_that_dies_at_its_request_leaves_behind_what_is_its_own(reassignme
     run = reassignment(MOVES)
     raise_factor()
     run.do_all("admit", "set_throttle")
-    request = cluster.alter_reassignments
-
-    def die(*args, **options):
-        if dies == "after":
-            request(*args, **options)
-        raise ProcessDiedError
-
-    cluster.alter_reassignments = die
+    cluster.fail("alter_reassignments", ProcessDiedError(), applied=None if dies == "after" else 0)
     with pytest.raises(ProcessDiedError):
         run.do("submit_batch")
-    del cluster.alter_reassignments
     _, found = run.record.found_notes(1).last()
     assert found.partitions == ("orders-1",)
     assert found.changed_by_others.keys() == {"orders-0"}
@@ -147,16 +139,9 @@ def test_what_a_batch_has_left_half_way_and_a_stop_has_left_is_still_ours_when_r
 
 def die_at_request(cluster, run: Run, batch: int = 1) -> None:
     """The worker is killed once Kafka has taken the batch, and nothing of that is recorded."""
-    request = cluster.alter_reassignments
-
-    def die(*args, **options):
-        request(*args, **options)
-        raise ProcessDiedError
-
-    cluster.alter_reassignments = die
+    cluster.fail("alter_reassignments", ProcessDiedError(), applied=None)
     with pytest.raises(ProcessDiedError):
         run.do("submit_batch", batch)
-    del cluster.alter_reassignments
 
 
 def as_an_earlier_version(run: Run) -> None:
