@@ -250,8 +250,8 @@ class Follower:
                     play.restart(broker)
             case WaitUntil(what=what):
                 play.world.run_until_idle(3600.0)
-                if "the moves" in what:
-                    self._wait_for_moves()
+                if "the moves" in what or "all replicas" in what:
+                    self._wait_for_copies()
                 if what == "that reassignment has ended" and not self._lead_to_its_end(self._triggered[-1]):
                     return False
                 self._wait_while_at_work(what)
@@ -286,11 +286,11 @@ class Follower:
             self._answer_questions()
         return True
 
-    def _wait_for_moves(self) -> None:
-        """Wait for a day at most, until nothing is in flight in the cluster."""
+    def _wait_for_copies(self) -> None:
+        """Wait for a day at most, until nothing is in flight in the cluster, and nothing copies."""
         world = self._play.world
         end = world.time.seconds + 86400.0
-        while self._play.elsewhere.list_reassignments() and world.time.seconds < end:
+        while (self._play.elsewhere.list_reassignments() or world.cluster.copying()) and world.time.seconds < end:
             world.run_until_idle(LOOK_EVERY)
             world.time.advance(LOOK_EVERY)
 

@@ -324,7 +324,10 @@ def _not_as_planned(
     # The throttle stays as long as they copy.
     if of_earlier := [p for p in restored.copying if p not in {*found.wrong, *of_superseded, *of_withdrawn}]:
         advice += () if found.elsewhere else restored.advice  # what moves the rest has it too
-        advice.append(WaitUntil(f"the moves of {name_some(of_earlier)} have ended"))
+        if moving := [p for p in of_earlier if p not in restored.behind]:
+            advice.append(WaitUntil(f"the moves of {name_some(moving)} have ended"))
+        if behind := [p for p in of_earlier if p in restored.behind]:
+            advice.append(WaitUntil(f"all replicas of {name_some(behind)} are in sync"))
     if restored.owed:
         advice.append(Trigger(SWEEP_DAG_ID))
     if down := sorted(found.out_of_sync - found.live_brokers):

@@ -520,15 +520,24 @@ def test_what_was_stopped_since_it_was_verified_is_not_reported_as_done(reassign
     assert not run.record.has_file("report.txt")
 
 
-def test_a_throttle_that_moves_of_a_superseded_reassignment_need_is_waited_for_and_then_restored(reassignment, cluster):
+@pytest.mark.parametrize(
+    ("is_in_flight", "awaited"),
+    [(True, "the moves of orders-2 have ended"), (False, "all replicas of orders-2 are in sync")],
+)
+def test_a_throttle_that_a_superseded_reassignment_needs_is_waited_for_and_then_restored(
+    reassignment, cluster, is_in_flight, awaited
+):
     run = reassignment(MOVES)
     before = run.configs("orders")
     run.do_all()
     copying = Batch(1, (move("orders", 2, (3, 1), (3, 4)),))
     put_in_place(run.context, lambda _: throttle_for(copying, asked_bytes_per_second=5_000_000), AuditDraft())
     cluster.alter_reassignments({ORDERS_2: (3, 1, 4)}, allow_replication_factor_change=True)
+    if not is_in_flight:
+        cluster.catch_up_all()
+        cluster.fall_behind(ORDERS_2, 4)
     error = failed(run)
-    assert error.advice[0] == WaitUntil("the moves of orders-2 have ended")
+    assert error.advice[0] == WaitUntil(awaited)
     assert error.advice[1:] == (Trigger("kafka_throttle_sweep"), Rerun("verify"))
     cluster.catch_up_all()
     verify(run.context)

@@ -67,7 +67,8 @@ class Restored:
 
     ``hung`` are those of them whose moves do not end by themselves, and why; ``advice`` is what ends these. Where no
     batch waits for such a move, nothing else tells of it. ``stuck`` are those of ``hung`` that have nothing left to
-    copy: Kafka 3.9 to 4.2 completes such a move when all is in sync.
+    copy: Kafka 3.9 to 4.2 completes such a move when all is in sync. ``behind`` are those of ``copying`` that are not in
+    flight: a replica of theirs is out of sync.
     """
 
     owed: tuple[str, ...]
@@ -75,6 +76,7 @@ class Restored:
     hung: Mapping[TopicPartition, str] = field(default_factory=dict)
     advice: tuple[Advice, ...] = ()
     stuck: tuple[TopicPartition, ...] = ()
+    behind: tuple[TopicPartition, ...] = ()
 
     def __str__(self) -> str:
         copying = [p for p in self.copying if p not in self.hung]
@@ -189,7 +191,8 @@ def _restored(run: RunContext, owed: tuple[str, ...], copying: tuple[TopicPartit
     hung = hung_moves(view.in_flight, view.live_brokers)
     advice = to_end_moves(view.in_flight, view.live_brokers)
     stuck = tuple(p for p in hung if set(view.in_flight[p].target) <= view.in_sync(p))
-    return Restored(owed, copying, hung, run.for_this_cluster(advice), stuck)
+    behind = tuple(p for p in copying if p not in view.in_flight)
+    return Restored(owed, copying, hung, run.for_this_cluster(advice), stuck, behind)
 
 
 def _with_what_arrived(run: RunContext, others: Collection[Journal]) -> Journal:
