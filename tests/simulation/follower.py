@@ -281,10 +281,15 @@ class Follower:
             if (ti := self._red(run.run_id)) is not None:
                 if not self._follow(ti) or len(self.corrections) > known:
                     return False
-            elif run.is_finished or (world.run_until_idle(LOOK_EVERY) and self._red(run.run_id) is None):
+            elif run.is_finished or (world.run_until_idle(LOOK_EVERY) and not self._has_failed_midway(run)):
                 break
             self._answer_questions()
         return True
+
+    def _has_failed_midway(self, run: Any) -> bool:
+        """Whether what is red of a run is for the person who leads it; what is refused at its beginning waits for another one."""
+        red = self._red(run.run_id)
+        return red is not None and red.task_id not in BEFORE_BEGINNING
 
     def _wait_for_copies(self) -> None:
         """Wait for a day at most, until nothing is in flight in the cluster, and nothing copies."""
