@@ -103,6 +103,8 @@ class Ledger:
         """Of which reassignment something was submitted of a partition."""
         self._of_others: dict[TopicPartition, frozenset[int]] = {}
         """Where another client has brought what nothing was submitted of: nobody may take a replica of it away."""
+        self._asked: dict[TopicPartition, set[Replicas]] = {}
+        """What we have asked for, order included: the same move of another client may as well be a late request of ours."""
         self._cancelled: dict[TopicPartition, frozenset[int]] = {}
         """Where a move would have led that we have cancelled since."""
         self.configs = ConfigAccount(self.state().configs, self._broken, looks_like_ours)
@@ -272,10 +274,13 @@ class Ledger:
                 continue
             mover = self.movers.get(partition, "ours")
             is_foreign = mover != "ours" and not self._is_planned(owner, partition, was)
+            is_foreign = is_foreign and _heading_for(was) not in self._asked.get(partition, ())
             if was.in_flight and is_foreign and not self._may_touch_foreign() and partition in shown.in_flight:
                 self._broken("I3", f"{partition}: we changed the move of {mover}, {_move(was)}, to {_move(now)}")
             for broker in set(now.replicas) - set(was.replicas):
                 self.copies[partition, broker] = Copy(owner, self._now())
+            if target is not None:
+                self._asked.setdefault(partition, set()).add(target)
             if now.in_flight:
                 self.movers[partition] = "ours"
             self._judge_of_others(owner, partition, was, target)
@@ -323,9 +328,11 @@ class Ledger:
         self._cancelled.pop(partition, None)
         if theirs is None or self._may_touch_foreign() or theirs != set(was.replicas) - set(was.removing):
             return
+        shown = self._shown_now().partitions.get(partition)
         if goes := sorted(theirs - set(target)):
             found = self._found(owner).get(partition)
-            if found is None or set(found) != theirs:
+            came_since = shown is not None and not set(goes) & set(shown.replicas)  # such a race is undone (F36)
+            if (found is None or set(found) != theirs) and not came_since:
                 self._broken(
                     "I3", f"{partition}: we take away {goes} of {sorted(theirs)}, which others have made of it"
                 )
@@ -375,6 +382,10 @@ class Ledger:
 def _flies(state: State, partition: TopicPartition) -> bool:
     seen = state.partitions.get(partition)
     return seen is not None and seen.in_flight
+
+
+def _heading_for(seen: Seen) -> Replicas:
+    return tuple(b for b in seen.replicas if b not in seen.removing)
 
 
 def _move(seen: Seen) -> str:
