@@ -60,6 +60,8 @@ class Follower:
         """Runs that advice asked for: that they are refused is no end."""
         self._cleared: set[str] = set()
         self.followed = 0
+        self._led: set[str] = set()
+        """Reassignments whose errors are followed because another one waits for their end."""
 
     def lead_to_the_end(self) -> None:
         """Look, follow what the errors say, and look again, until all has ended."""
@@ -300,12 +302,21 @@ class Follower:
             world.time.advance(LOOK_EVERY)
 
     def _wait_while_at_work(self, what: str) -> None:
-        """Wait as long as the reassignment that a wait is for makes progress by itself: a batch may wait a day for a dead broker."""
+        """Wait as long as the reassignment that a wait is for makes progress, by itself or as its errors say: a batch may wait a day for a dead broker."""
         world = self._play.world
         owner, end = world.truth.owner(), world.time.seconds + BOUND
         while owner is not None and f"{owner} has ended" in what and world.truth.owner() == owner:
+            if (ti := self._red(owner)) is not None:
+                if owner in self._led or world.time.seconds >= end:
+                    return
+                self._led.add(owner)
+                goes_on = self._follow(ti)
+                self._led.discard(owner)
+                if not goes_on:
+                    return
+                continue
             is_at_work = any(_is_at_work(run) for run in self._runs_of(owner))
-            if not is_at_work or self._red(owner) or world.time.seconds >= end or world.run_until_idle(LOOK_EVERY):
+            if not is_at_work or world.time.seconds >= end or world.run_until_idle(LOOK_EVERY):
                 return
             self._answer_questions()
 

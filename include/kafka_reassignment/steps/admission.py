@@ -39,7 +39,7 @@ from kafka_reassignment.steps.base.health import cluster_health, planned_targets
 from kafka_reassignment.steps.base.inbound import as_large_as_now, take_sizes
 from kafka_reassignment.steps.base.moves import format_reasons
 from kafka_reassignment.steps.base.recorded_batch import planned_batch, without
-from kafka_reassignment.steps.base.view import log_dirs_and_cordons, observe
+from kafka_reassignment.steps.base.view import log_dirs_and_cordons, observe, observe_replicas
 from kafka_reassignment.steps.base.waiting import (
     LONGEST_WAIT,
     Done,
@@ -51,7 +51,7 @@ from kafka_reassignment.steps.base.waiting import (
 )
 from kafka_reassignment.steps.left.blocked import WAITED, may_go_without, wait_is_over
 from kafka_reassignment.steps.left.left_open import without_left_open
-from kafka_reassignment.steps.left.left_over import to_end_moves
+from kafka_reassignment.steps.left.left_over import leaderless_though_up, to_elect, to_end_moves
 from kafka_reassignment.steps.rate import to_change
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.throttling.idle_throttle import clear_idle_throttle
@@ -188,7 +188,7 @@ def why_held(
     view = observe(cluster, batch.partitions)
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
     foreign = _foreign(run, recorded, batch, view)
-    hung = hung_moves(foreign, view.live_brokers)
+    hung = hung_moves(foreign, view.live_brokers) | _without_leader(run, foreign)
     throttled = under_our_throttle(run, recorded, foreign.keys() - hung.keys())
     is_blocked = expansions_to_submit(batch, view).none_can_move
     goes_without = is_blocked and goes_without_blocked(view)
@@ -245,6 +245,7 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
     hung |= dict.fromkeys(held.throttled.copying, "it copies under the throttle of this reassignment")
     never = [str(p) for p in hung if never_completes(held.foreign[p])]
     planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
+    seen = observe(run.cluster, tuple(hung))
     return ReassignmentInProgressError(
         f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of another client that have not "
         f"ended: {format_reasons(hung)}"
@@ -254,9 +255,18 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
             else ""
         ),
         *to_end_moves({p: held.foreign[p] for p in hung}, held.live_brokers),
+        *to_elect(leaderless_though_up(seen), seen),
         *to_change(run, higher_rates(run, recorded, held.throttled)),
         Rerun("admit", batch=batch.number),
     )
+
+
+def _without_leader(run: RunContext, foreign: Mapping[TopicPartition, InFlight]) -> dict[TopicPartition, str]:
+    """Return which moves copy nothing though all their brokers are up: their partition gets no leader by itself (F19)."""
+    if not foreign:
+        return {}
+    leaderless = leaderless_though_up(observe_replicas(run.cluster, tuple(foreign)))
+    return dict.fromkeys(sorted(leaderless), "it has no leader, and gets none by itself")
 
 
 def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> dict[TopicPartition, InFlight]:

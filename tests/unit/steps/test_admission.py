@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.steps_lab import OWN_STEPS, StillWaiting, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, entries
+from tests.unit.steps.verify_lab import set_min_insync
 
 from kafka_reassignment.advice import Rerun, StartBrokers, Trigger
 from kafka_reassignment.decisions.moves import never_completes
@@ -540,3 +541,24 @@ def test_another_clients_move_without_a_replica_to_copy_from_names_the_brokers_i
     with pytest.raises(ReassignmentInProgressError, match="orders-3 .*which is down") as error:
         run.wait("admit", started_at=began)
     assert error.value.advice == (StartBrokers(tuple(sorted(leaving))), Rerun("admit", batch=1))
+
+
+def test_another_clients_move_of_a_partition_that_gets_no_leader_is_for_a_person_in_the_end(reassignment, cluster):
+    """F19: its only broker was killed, and min.insync.replicas was changed meanwhile. Nothing can be copied then."""
+    lone = TopicPartition("lone", 0)
+    cluster.create_topic("lone", [(5,)])
+    run = reassignment(MOVES, catch_up_timeout_minutes=30)
+    cluster.kill(5)
+    set_min_insync(cluster, "lone", "2")
+    set_min_insync(cluster, "lone", "1")
+    cluster.restart(5)
+    cluster.alter_reassignments({lone: (5, 2)}, allow_replication_factor_change=True)
+    began = run.clock.now
+    with pytest.raises(StillWaiting, match="lone-0 .it has no leader, and gets none by itself"):
+        run.wait("admit", started_at=began)
+    run.clock.sleep(30 * 60)
+    with pytest.raises(ReassignmentInProgressError, match="lone-0 .it has no leader") as error:
+        run.wait("admit", started_at=began)
+    correct, rerun = error.value.advice
+    assert correct.what.startswith("give lone-0 a leader")
+    assert rerun == Rerun("admit", batch=1)
