@@ -258,6 +258,9 @@ class Follower:
                     return False
                 self._wait_while_at_work(what)
                 self._stop_what_never_ends(what)
+                if self._waits_for_a_correction(what):
+                    self._to_be_corrected.append(ti)
+                    return False
             case ReleaseLock(cluster_id=cluster_id, reassignment_id=reassignment_id, number=number):
                 play.unlocked_by_hand = True
                 play.world.truth.release_lock(cluster_id, reassignment_id, number, play.world.time.now)
@@ -319,6 +322,13 @@ class Follower:
             if not is_at_work or world.time.seconds >= end or world.run_until_idle(LOOK_EVERY):
                 return
             self._answer_questions()
+
+    def _waits_for_a_correction(self, what: str) -> bool:
+        """Whether the reassignment that a wait is for stands until a person corrects something that nobody can here."""
+        owner = self._play.world.truth.owner()
+        if owner is None or f"{owner} has ended" not in what:
+            return False
+        return any(_reassignment_of(ti.run) == owner for ti in self._to_be_corrected)
 
     def _runs_of(self, reassignment_id: str) -> list[Any]:
         runs = (run for a in self._play.world.airflows for run in a.runs.values())
