@@ -283,7 +283,7 @@ def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) ->
     targets = play.approved.get(run.run_id) or play.world.truth.targets(run.run_id)
     withdrawn = play.world.truth.withdrawn(run.run_id)
     if request.job is Job.ROLL_BACK:
-        targets = _to_roll_back(play, str(request.roll_back_of))
+        targets = _to_roll_back(play, str(request.roll_back_of), run.run_id)
     leaving = set(request.brokers) if request.job is Job.DECOMMISSION else set()
     later = _begun_by_later(play, run.run_id, just_now)
     if targets and withdrawn >= {str(p) for p in targets} and not leaving:
@@ -341,8 +341,8 @@ def others_than(play: Play, reassignment_id: str) -> list[str]:
     return sorted((runs | play.world.truth.reassignments()) - {reassignment_id})
 
 
-def _to_roll_back(play: Play, reassignment_id: str) -> dict[TopicPartition, Replicas]:
-    """Where a roll back leads, but for what only others have moved: that stays as it is."""
+def _to_roll_back(play: Play, reassignment_id: str, by: str) -> dict[TopicPartition, Replicas]:
+    """Where a roll back leads, but for what only others have moved, or what was resumed has moved since: that stays as it is."""
     truth, others = play.world.truth, others_than(play, reassignment_id)
     begun = (
         truth.begun(reassignment_id)
@@ -350,7 +350,9 @@ def _to_roll_back(play: Play, reassignment_id: str) -> dict[TopicPartition, Repl
         - _changed_since_settled(play, reassignment_id)
     )
     moved = {str(p) for p in play.touched} | {p for other in others for p in truth.begun(other)}
-    moves = truth.moves(reassignment_id)
+    asked_at = truth.started_at(by)
+    since = truth.submitted_since(reassignment_id, asked_at) if asked_at is not None else frozenset()
+    moves = [m for m in truth.moves(reassignment_id) if str(m.partition) not in since]
     return {m.partition: m.current for m in moves if str(m.partition) not in moved or str(m.partition) in begun}
 
 

@@ -262,6 +262,15 @@ class Truth:
 
         return self._last(("begun", reassignment_id), accepted)
 
+    def submitted_since(self, reassignment_id: str, at: datetime) -> frozenset[str]:
+        """Return the partitions of batches of a reassignment that were submitted after a moment: it was resumed."""
+
+        def accepted(number: int) -> tuple[str, ...]:
+            submitted = self.record(reassignment_id).submitted(number)
+            return () if submitted is None or submitted.submitted_at <= at else submitted.accepted
+
+        return frozenset(self._last(("submitted since", reassignment_id, at), accepted))
+
     def last_asked(self, reassignment_id: str) -> dict[str, int]:
         """Return by partition the last batch that may have asked for it to be moved: the answer may not be noted."""
 
@@ -271,7 +280,7 @@ class Truth:
 
         return self._last(("asked", reassignment_id), asked)
 
-    def _last(self, key: tuple[str, str], partitions: Callable[[int], Iterable[str]]) -> dict[str, int]:
+    def _last(self, key: tuple[Any, ...], partitions: Callable[[int], Iterable[str]]) -> dict[str, int]:
         def read() -> dict[str, int]:
             plan = self.record(key[1]).plan_in_force()
             numbers = range(1, plan.batches + 1) if plan is not None else ()
