@@ -270,6 +270,8 @@ class Ledger:
         self._judge_lock(owner)
         for partition, target in targets.items():
             was, now = before.partitions.get(partition), after.partitions.get(partition)
+            if target is not None:  # also where the request is lost: it may still come
+                self._asked.setdefault(partition, set()).add(target)
             if was is None or now is None or was[0::1] == now[0::1]:
                 continue
             mover = self.movers.get(partition, "ours")
@@ -279,8 +281,6 @@ class Ledger:
                 self._broken("I3", f"{partition}: we changed the move of {mover}, {_move(was)}, to {_move(now)}")
             for broker in set(now.replicas) - set(was.replicas):
                 self.copies[partition, broker] = Copy(owner, self._now())
-            if target is not None:
-                self._asked.setdefault(partition, set()).add(target)
             if now.in_flight:
                 self.movers[partition] = "ours"
             self._judge_of_others(owner, partition, was, target)
@@ -303,7 +303,7 @@ class Ledger:
             if now is None or (was.replicas, was.adding, was.removing) == (now.replicas, now.adding, now.removing):
                 continue
             made = frozenset(now.replicas) - frozenset(now.removing)
-            if self._begun.get(partition, "") != self._owner() and not self._may_come_of_us(partition, made):
+            if self._begun.get(partition, "") != self._owner() and not self._may_come_of_us(partition, now):
                 self._of_others[partition] = made
             if now.in_flight:
                 self.movers[partition] = who
@@ -313,9 +313,12 @@ class Ledger:
                 if copied == partition:
                     del self.copies[copied, broker]
 
-    def _may_come_of_us(self, partition: TopicPartition, made: frozenset[int]) -> bool:
-        """Whether a late request may bring it about after a cancel; once the partition is noted as settled, nobody looks for one."""
-        return made <= self._cancelled.get(partition, frozenset()) and str(partition) not in self._settled()
+    def _may_come_of_us(self, partition: TopicPartition, now: Seen) -> bool:
+        """Whether a late request, or one that was cancelled, may bring it about; once it is noted as settled, nobody looks for one."""
+        made = frozenset(_heading_for(now))
+        is_late = any(made == set(asked) for asked in self._asked.get(partition, ()))
+        is_late |= made <= self._cancelled.get(partition, frozenset())
+        return is_late and str(partition) not in self._settled()
 
     def _judge_of_others(self, owner: str, partition: TopicPartition, was: Seen, target: Replicas | None) -> None:
         """Kafka does not say who has added a replica; a reassignment knows what was there before its own request."""
