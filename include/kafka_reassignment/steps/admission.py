@@ -56,6 +56,9 @@ from kafka_reassignment.steps.rate import to_change
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.throttling.idle_throttle import clear_idle_throttle
 
+NO_LEADER = "it has no leader, and gets none by itself"
+"""Why a move does not end though all brokers of its partition are up: there is nothing to copy from (F19)."""
+
 
 @waiting_step
 def admit(
@@ -146,8 +149,8 @@ class Held:
     ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has
     the reasons why a rate can never finish, by side and broker, and ``new_writes`` what each would have to copy of new
     writes alone, in bytes per second. ``throttled`` is what moves of other clients copy that this reassignment began:
-    its rate decides how long they take. ``about_producers`` says whose producers wait for the copies; that is no reason
-    to wait.
+    its rate decides how long they take. ``moved_by_others`` shows the partitions of ``foreign``. ``about_producers``
+    says whose producers wait for the copies; that is no reason to wait.
     """
 
     reasons: tuple[str, ...]
@@ -159,6 +162,7 @@ class Held:
     foreign: Mapping[TopicPartition, InFlight]
     throttled: Needed
     live_brokers: frozenset[int]
+    moved_by_others: View
     about_producers: str
 
 
@@ -188,7 +192,9 @@ def why_held(
     view = observe(cluster, batch.partitions)
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
     foreign = _foreign(run, recorded, batch, view)
-    hung = hung_moves(foreign, view.live_brokers) | _without_leader(run, foreign)
+    moved_by_others = observe_replicas(cluster, tuple(foreign)) if foreign else View(frozenset(), {})
+    leaderless = leaderless_though_up(moved_by_others)
+    hung = hung_moves(foreign, view.live_brokers) | dict.fromkeys(sorted(leaderless), NO_LEADER)
     throttled = under_our_throttle(run, recorded, foreign.keys() - hung.keys())
     is_blocked = expansions_to_submit(batch, view).none_can_move
     goes_without = is_blocked and goes_without_blocked(view)
@@ -229,6 +235,7 @@ def why_held(
         foreign,
         throttled,
         view.live_brokers,
+        moved_by_others,
         producers_wait_in_words(batch, view),
     )
 
@@ -245,7 +252,6 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
     hung |= dict.fromkeys(held.throttled.copying, "it copies under the throttle of this reassignment")
     never = [str(p) for p in hung if never_completes(held.foreign[p])]
     planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
-    seen = observe(run.cluster, tuple(hung))
     return ReassignmentInProgressError(
         f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of another client that have not "
         f"ended: {format_reasons(hung)}"
@@ -255,18 +261,10 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
             else ""
         ),
         *to_end_moves({p: held.foreign[p] for p in hung}, held.live_brokers),
-        *to_elect(leaderless_though_up(seen), seen),
+        *to_elect(leaderless_though_up(held.moved_by_others), held.moved_by_others),
         *to_change(run, higher_rates(run, recorded, held.throttled)),
         Rerun("admit", batch=batch.number),
     )
-
-
-def _without_leader(run: RunContext, foreign: Mapping[TopicPartition, InFlight]) -> dict[TopicPartition, str]:
-    """Return which moves copy nothing though all their brokers are up: their partition gets no leader by itself (F19)."""
-    if not foreign:
-        return {}
-    leaderless = leaderless_though_up(observe_replicas(run.cluster, tuple(foreign)))
-    return dict.fromkeys(sorted(leaderless), "it has no leader, and gets none by itself")
 
 
 def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> dict[TopicPartition, InFlight]:
