@@ -188,8 +188,6 @@ def settling(
             in_flight.append(step)
         elif state is None or state.replicas in {whole.current, whole.target}:
             settled.append(step.partition)
-        elif not set(state.replicas) <= {*whole.expanded, *step.reassignment.expanded}:
-            left[step.partition] = _between(state.replicas, whole)
         elif way := _way_out(step, whole, seen, onward=onward, wanted=(ends or {}).get(step.partition)):
             to_submit.update(way.to_submit)
             stranded.update(way.waiting)
