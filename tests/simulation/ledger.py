@@ -275,8 +275,8 @@ class Ledger:
             if was is None or now is None or was[0::1] == now[0::1]:
                 continue
             mover = self.movers.get(partition, "ours")
-            is_foreign = mover != "ours" and not self._is_planned(owner, partition, was)
-            is_foreign = is_foreign and _heading_for(was) not in self._asked.get(partition, ())
+            may_be_ours = self._is_planned(owner, partition, was) or _heading_for(was) in self._asked.get(partition, ())
+            is_foreign = mover != "ours" and not may_be_ours
             if was.in_flight and is_foreign and not self._may_touch_foreign() and partition in shown.in_flight:
                 self._broken("I3", f"{partition}: we changed the move of {mover}, {_move(was)}, to {_move(now)}")
             for broker in set(now.replicas) - set(was.replicas):
@@ -302,9 +302,8 @@ class Ledger:
             now = after.partitions.get(partition)
             if now is None or (was.replicas, was.adding, was.removing) == (now.replicas, now.adding, now.removing):
                 continue
-            made = frozenset(now.replicas) - frozenset(now.removing)
             if self._begun.get(partition, "") != self._owner() and not self._may_come_of_us(partition, now):
-                self._of_others[partition] = made
+                self._of_others[partition] = frozenset(_heading_for(now))
             if now.in_flight:
                 self.movers[partition] = who
             else:
@@ -325,7 +324,7 @@ class Ledger:
         theirs = self._of_others.pop(partition, None)
         if target is None:
             self._begun.pop(partition, None)
-            self._cancelled[partition] = frozenset(was.replicas) - frozenset(was.removing)
+            self._cancelled[partition] = frozenset(_heading_for(was))
             return
         self._begun[partition] = owner
         self._cancelled.pop(partition, None)

@@ -12,11 +12,11 @@ from kafka_reassignment.decisions.throttle import (
     listed_in,
     needed_replicas,
 )
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
-from kafka_reassignment.steps.throttling.raising import missing_of, set_in_parts
+from kafka_reassignment.steps.throttling.raising import note_raised, set_in_parts
 from kafka_reassignment.steps.throttling.restore import Restored, restore_configs
-from kafka_reassignment.steps.throttling.throttle_configs import ThrottleSetting, facts_of, observe_listed, setting_of
+from kafka_reassignment.steps.throttling.throttle_configs import ThrottleSetting, observe_listed, setting_of
 
 
 def restore_or_raise(run: RunContext, event: AuditDraft, *, of_others: Iterable[TopicPartition] = ()) -> Restored:
@@ -45,23 +45,20 @@ def _is_another_at_work(run: RunContext) -> bool:
 
 
 def _raise_kept(run: RunContext, asked: int, event: AuditDraft) -> None:
-
-    def needed(journal: Journal) -> Needed:
+    def observed(journal: Journal) -> tuple[Needed, View]:
         listed = listed_in(journal)
-        return needed_replicas(listed, observe_listed(run, listed))
+        view = observe_listed(run, listed)
+        return needed_replicas(listed, view), view
 
     def wanted(journal: Journal) -> WantedThrottle:
-        whole = needed(journal).as_throttle(asked_bytes_per_second=asked, rate_changes=journal.rate_changes)
-        live = run.cluster.describe_cluster().live_brokers
-        return to_raise(whole.corrected(journal.corrections).restricted_to(live), journal)
+        needed, view = observed(journal)
+        whole = needed.as_throttle(asked_bytes_per_second=asked, rate_changes=journal.rate_changes)
+        return to_raise(whole.corrected(journal.corrections).restricted_to(view.live_brokers), journal)
 
     def decide(name: str, journal: Journal) -> ThrottleSetting:
         return setting_of(run, name, wanted(journal), journal)
 
     if not wanted(run.record.journal()).rates:
         return
-    setting, refused = set_in_parts(run, decide, lambda: bool(needed(run.record.journal()).rates), event)
-    if setting.changes:
-        event.facts["raised"] = facts_of(setting, refused)
-        for text in missing_of(run, setting, event):
-            run.log.warning("Not raised yet: %s", text)
+    setting, refused = set_in_parts(run, decide, lambda: bool(observed(run.record.journal())[0].rates), event)
+    note_raised(run, setting, refused, event)

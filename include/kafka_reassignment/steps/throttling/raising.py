@@ -82,12 +82,7 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
     setting, refused = set_in_parts(run, decide, is_copying, event, at_once)
     if not left_to_copy(batch, view).steps:
         _note_short(run, batch, view, whole(recorded.journal()).rates, began)
-    if not setting.changes:
-        return False
-    event.facts["raised"] = facts_of(setting, refused)
-    for text in missing_of(run, setting, event):
-        run.log.warning("Not raised yet: %s", text)
-    return True
+    return note_raised(run, setting, refused, event)
 
 
 def _note_short(run: RunContext, batch: Batch, view: View, rates: Collection[BrokerRate], began: datetime) -> None:
@@ -162,6 +157,18 @@ def set_in_parts(
             setting, under_way = run.record.update_journal(partial(journalled, part, under_way))
             to_look = run.now() - looked_at
             _sleep_until(run, due)  # where this look took less time than the one before
+
+
+def note_raised(
+    run: RunContext, setting: ThrottleSetting, refused: Mapping[ConfigResource, Refusal], event: AuditDraft
+) -> bool:
+    """Note what a setting in parts has raised, and warn of what is missing of it; return whether anything had to be set."""
+    if not setting.changes:
+        return False
+    event.facts["raised"] = facts_of(setting, refused)
+    for text in missing_of(run, setting, event):
+        run.log.warning("Not raised yet: %s", text)
+    return True
 
 
 def missing_of(run: RunContext, setting: ThrottleSetting, event: AuditDraft) -> tuple[str, ...]:
