@@ -55,6 +55,7 @@ class Ledger:
         limit: by reassignment, broker and side, the highest rate that was asked for; None when unthrottled.
         targets: what the plan of a reassignment asks for.
         found: where the plan of a reassignment has found its partitions.
+        begun: by reassignment, the partitions that its record shows as moved, or begun with.
         settled: partitions that a record shows as settled.
         may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.
         actor: the name of the code that acts now.
@@ -72,6 +73,7 @@ class Ledger:
         limit: Callable[[str, int, str], float | None],
         targets: Callable[[str], Mapping[TopicPartition, Replicas]],
         found: Callable[[str], Mapping[TopicPartition, Replicas]] = lambda _: {},
+        begun: Callable[[str], Collection[str]] = lambda _: (),
         settled: Callable[[], Collection[str]] = tuple,
         may_touch_foreign: Callable[[], bool] = lambda: False,
         actor: Callable[[], str] = lambda: "",
@@ -85,6 +87,7 @@ class Ledger:
         self._limit = limit
         self._targets = targets
         self._found = found
+        self._noted = begun
         self._settled = settled
         self._may_touch_foreign = may_touch_foreign
         self._actor = actor
@@ -313,11 +316,18 @@ class Ledger:
                     del self.copies[copied, broker]
 
     def _may_come_of_us(self, partition: TopicPartition, now: Seen) -> bool:
-        """Whether a late request, or one that was cancelled, may bring it about; once it is noted as settled, nobody looks for one."""
+        """Whether our requests may bring it about: a late one, one that was cancelled, or the drops of a step that adds nothing.
+
+        Once it is noted as settled, nobody looks for one.
+        """
         made = frozenset(_heading_for(now))
-        is_late = any(made == set(asked) for asked in self._asked.get(partition, ()))
-        is_late |= made <= self._cancelled.get(partition, frozenset())
-        return is_late and str(partition) not in self._settled()
+        may_come = any(made == set(asked) for asked in self._asked.get(partition, ()))
+        may_come |= made <= self._cancelled.get(partition, frozenset())
+        owner = self._owner() or ""
+        if str(partition) in self._noted(owner):  # nothing was asked for before the drops
+            target = set(self._targets(owner).get(partition, ()))
+            may_come |= target <= made <= set(self._found(owner).get(partition, ()))
+        return may_come and str(partition) not in self._settled()
 
     def _judge_of_others(self, owner: str, partition: TopicPartition, was: Seen, target: Replicas | None) -> None:
         """Kafka does not say who has added a replica; a reassignment knows what was there before its own request."""
