@@ -152,7 +152,7 @@ def throttled(play: Play, watched: Mapping[Replica, float]) -> list[Violation]:
     copying, bare = play.ledger.copying(), play.ledger.bare()
     for replica, copy, since in late:
         if replica in copying and replica in bare and _somebody_looks(play, copy.reassignment_id, longest):
-            what = f"{bare[replica]}, for {(now - since).total_seconds():.0f} s ({replica[0]})"
+            what = f"{bare[replica].reason}, for {(now - since).total_seconds():.0f} s ({replica[0]})"
             found.append(Violation("I1", what, now))
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.simulation.config_account import ConfigAccount
 from tests.simulation.controller_state import (
@@ -42,6 +42,17 @@ class Shown:
     partitions: dict[TopicPartition, Any] = field(default_factory=dict)
     in_flight: set[TopicPartition] = field(default_factory=set)
     configs: dict[ConfigKey, str | None] = field(default_factory=dict)
+
+
+class Bare(NamedTuple):
+    """Which side of a copy no throttle holds as asked, "leader" or "follower", and why."""
+
+    side: str
+    reason: str
+
+
+TOPICS_OWNER = "the topic's owner"
+"""Who deletes a topic and makes it anew."""
 
 
 class Ledger:
@@ -129,11 +140,14 @@ class Ledger:
         values = self._cluster._configs.describe(ConfigResource.topic(topic), ["min.insync.replicas"])
         return int(values["min.insync.replicas"].value) if values else 1
 
-    def bare(self) -> dict[Replica, str]:
-        """Return replicas that copy, or will, because of us without a throttle as asked, and what is wrong."""
+    def bare(self, *, idle_too: bool = False) -> dict[Replica, Bare]:
+        """Return replicas that copy, or will, because of us without a throttle as asked, and what is wrong.
+
+        A leader that nothing holds counts where it sends more than was asked for; with ``idle_too`` also where not.
+        """
         if not self.copies:
             return {}
-        found: dict[Replica, str] = {}
+        found: dict[Replica, Bare] = {}
         partitions, live = self._cluster._controller.partitions, self._cluster._controller.live
         for (partition, broker), copy in self.copies.items():
             seen = partitions.get(partition)
@@ -141,8 +155,8 @@ class Ledger:
                 continue
             if broker not in live or seen.leader not in live:
                 continue
-            if reason := self._why_bare(partition, broker, seen.leader, copy.reassignment_id):
-                found[partition, broker] = reason
+            if bare := self._why_bare(partition, broker, seen.leader, copy.reassignment_id, idle_too=idle_too):
+                found[partition, broker] = bare
         return found
 
     def copying(self) -> set[Replica]:
@@ -158,27 +172,34 @@ class Ledger:
                 found[side] = rate
         return found
 
-    def _why_bare(self, partition: TopicPartition, broker: int, leader: int, reassignment_id: str) -> str:
+    def _why_bare(
+        self, partition: TopicPartition, broker: int, leader: int, reassignment_id: str, *, idle_too: bool
+    ) -> Bare | None:
         limit = self._limit(reassignment_id, broker, "follower")
         if limit is None:
-            return ""
+            return None
         rates = self._rates(partition, broker, leader)
         if "follower" not in rates:
-            return f"no throttle holds what broker {broker} receives of {partition}"
+            return Bare("follower", f"no throttle holds what broker {broker} receives of {partition}")
         if rates["follower"] > limit:
-            return f"broker {broker} may receive {rates['follower']} bytes per second, asked for were {limit:.0f}"
+            return Bare(
+                "follower",
+                f"broker {broker} may receive {rates['follower']} bytes per second, asked for were {limit:.0f}",
+            )
         most = self._limit(reassignment_id, leader, "leader")
         if most is None or rates.get("leader", most + 1) <= most:
-            return ""
+            return None
         sent = sum(c.bytes_per_second for c in self._cluster.copying() if c.leader == leader and c[:2] in self.copies)
-        return f"broker {leader} sends {sent:.0f} bytes per second, asked for were {most:.0f}" if sent > most else ""
+        if sent <= most and not idle_too:
+            return None
+        return Bare("leader", f"broker {leader} sends {sent:.0f} bytes per second, asked for were {most:.0f}")
 
     # ---------------------------------------------------------------- who writes
 
     @contextmanager
     def ours(self, call: str, *arguments: Any) -> Iterator[None]:
         """Book a call of the product that changes the cluster."""
-        before, bare = self.state(), set(self.bare())
+        before, bare = self.state(), self.bare(idle_too=True)
         try:
             yield
         except BaseException:
@@ -275,7 +296,10 @@ class Ledger:
             was, now = before.partitions.get(partition), after.partitions.get(partition)
             if target is not None:  # also where the request is lost: it may still come
                 self._asked.setdefault(partition, set()).add(target)
-            if was is None or now is None or was[0::1] == now[0::1]:
+            if was is None or now is None:
+                continue
+            if was == now:
+                self._find_done_since(owner, partition, was, target)
                 continue
             mover = self.movers.get(partition, "ours")
             may_be_ours = self._is_planned(owner, partition, was) or _heading_for(was) in self._asked.get(partition, ())
@@ -305,7 +329,8 @@ class Ledger:
             now = after.partitions.get(partition)
             if now is None or (was.replicas, was.adding, was.removing) == (now.replicas, now.adding, now.removing):
                 continue
-            if self._begun.get(partition, "") != self._owner() and not self._may_come_of_us(partition, now):
+            counts_as_ours = self._may_come_of_us(partition, now) or self._counts_as_half_way(who, partition, now)
+            if self._begun.get(partition, "") != self._owner() and not counts_as_ours:
                 self._of_others[partition] = frozenset(_heading_for(now))
             if now.in_flight:
                 self.movers[partition] = who
@@ -316,18 +341,19 @@ class Ledger:
                     del self.copies[copied, broker]
 
     def _may_come_of_us(self, partition: TopicPartition, now: Seen) -> bool:
-        """Whether our requests may bring it about: a late one, one that was cancelled, or the drops of a step that adds nothing.
-
-        Once it is noted as settled, nobody looks for one.
-        """
+        """Whether a late request, or one that was cancelled, may bring it about; once it is noted as settled, nobody looks for one."""
         made = frozenset(_heading_for(now))
-        may_come = any(made == set(asked) for asked in self._asked.get(partition, ()))
-        may_come |= made <= self._cancelled.get(partition, frozenset())
-        owner = self._owner() or ""
-        if str(partition) in self._noted(owner):  # nothing was asked for before the drops
-            target = set(self._targets(owner).get(partition, ()))
-            may_come |= target <= made <= set(self._found(owner).get(partition, ()))
-        return may_come and str(partition) not in self._settled()
+        is_late = any(made == set(asked) for asked in self._asked.get(partition, ()))
+        is_late |= made <= self._cancelled.get(partition, frozenset())
+        return is_late and str(partition) not in self._settled()
+
+    def _counts_as_half_way(self, who: str, partition: TopicPartition, now: Seen) -> bool:
+        """Whether it was made anew after its submission, and looks as a reassignment does that is under way (decision 0040)."""
+        owner, made = self._owner() or "", set(now.replicas)
+        if who != TOPICS_OWNER or str(partition) not in self._noted(owner) or str(partition) in self._settled():
+            return False
+        ends = [set(end.get(partition, ())) for end in (self._found(owner), self._targets(owner))]
+        return made <= set().union(*ends) and any(end <= made for end in ends)
 
     def _judge_of_others(self, owner: str, partition: TopicPartition, was: Seen, target: Replicas | None) -> None:
         """Kafka does not say who has added a replica; a reassignment knows what was there before its own request."""
@@ -349,6 +375,14 @@ class Ledger:
                     "I3", f"{partition}: we take away {goes} of {sorted(theirs)}, which others have made of it"
                 )
 
+    def _find_done_since(self, owner: str, partition: TopicPartition, was: Seen, target: Replicas | None) -> None:
+        """Count what another client has made between our look and our request, which asked for just that, as ours."""
+        shown = self._shown_now().partitions.get(partition)
+        is_news = shown is not None and set(shown.replicas) != set(was.replicas)
+        if is_news and set(target or ()) == self._of_others.get(partition):
+            del self._of_others[partition]
+            self._begun[partition] = owner
+
     def _forget_ambiguous(self, in_flight: Mapping[TopicPartition, Any]) -> None:
         """What is in flight as one of our own moves would be counts as ours from the first look on."""
         for partition in self._of_others.keys() & in_flight.keys():
@@ -358,9 +392,10 @@ class Ledger:
                 del self._of_others[partition]
                 self._begun[partition] = owner
 
-    def _judge_bare(self, before: set[Replica], call: str) -> None:
-        for (partition, broker), reason in self.bare().items():
-            if (partition, broker) not in before:
+    def _judge_bare(self, before: Mapping[Replica, Bare], call: str) -> None:
+        for (partition, broker), (side, reason) in self.bare().items():
+            was = before.get((partition, broker))
+            if was is None or was.side != side:
                 what = "we began a copy" if call == "alter_reassignments" else "we took the throttle from a copy"
                 self._broken("I1", f"{what}: {partition} to broker {broker}, {reason}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tests.fakes.operators import CruiseControl, OperatorError, ReassignPartitions
 from tests.simulation.actions import ADDED, action, number, one_of, pick
 from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
+from tests.simulation.ledger import TOPICS_OWNER
 from tests.simulation.people import FLAG
 
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
@@ -193,7 +194,7 @@ def topic_made_larger(play: Play, topic: int = 0, first: int = 0) -> str | None:
     size = len(before[0].replicas) - len(before[0].adding) + 1
     if len(play.live) < size:
         return None
-    with play.ledger.another("the topic's owner"):  # one change: the partitions have other replicas after it
+    with play.ledger.another(TOPICS_OWNER):  # one change: the partitions have other replicas after it
         play.cluster.delete_topic(chosen)
         _make_topic(play, chosen, partitions=len(before), replicas=size, first=first)
     play.deleted_topics.add(chosen)
@@ -216,7 +217,7 @@ def topic_deleted(
         if size and not any(p.topic == chosen for p in play.state.partitions):
             _make_topic(play, chosen, partitions=count, replicas=size)
 
-    with play.ledger.another("the topic's owner"):
+    with play.ledger.another(TOPICS_OWNER):
         play.cluster.delete_topic(chosen)
     play.deleted_topics.add(chosen)
     if again and later:
@@ -229,7 +230,7 @@ def topic_deleted(
 def _make_topic(play: Play, topic: str, *, partitions: int, replicas: int, first: int = 0) -> None:
     live = sorted(play.live)
     made = [tuple(live[(first + n + k) % len(live)] for k in range(replicas)) for n in range(partitions)]
-    with play.ledger.another("the topic's owner"):
+    with play.ledger.another(TOPICS_OWNER):
         new = play.cluster.create_topic(topic, made, size_bytes=1_000_000, messages=100)
     play.touched |= dict.fromkeys(new, play.world.time.now)
 

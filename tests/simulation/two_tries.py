@@ -176,7 +176,9 @@ class TwoTries:
             for replica in ledger.copying() & bare.keys():
                 since = ledger.copies[replica].bare_since
                 if since is not None and now - since > LONGEST_BARE:
-                    self.bare[replica] = f"{bare[replica]} ({replica[0]}), for longer than {LONGEST_BARE.seconds} s"
+                    self.bare[replica] = (
+                        f"{bare[replica].reason} ({replica[0]}), for longer than {LONGEST_BARE.seconds} s"
+                    )
 
     def wrong(self) -> Iterator[str]:
         """Say what is not as it must be at the end."""

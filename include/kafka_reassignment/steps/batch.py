@@ -20,8 +20,10 @@ from kafka_reassignment.errors import (
     PASSING_REFUSALS,
     BatchIncompleteError,
     ControllerBusyError,
+    LockLostError,
     PartialRefusalError,
     ReassignmentError,
+    ReassignmentInProgressError,
     WindowClosedError,
     error_of,
     name_some,
@@ -50,7 +52,7 @@ from kafka_reassignment.steps.base.waiting import SizeSamples
 from kafka_reassignment.steps.found import Begin, changed_already, changed_by_others, found_until_now, under_way
 from kafka_reassignment.steps.left.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.left.left_open import changed_since, has_left_open, left_open_by
-from kafka_reassignment.steps.limits import revise
+from kafka_reassignment.steps.limits import has_left_for_later, revise
 from kafka_reassignment.steps.stopped.settle import to_free_controller
 from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import ensure_throttle
@@ -287,7 +289,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
     """Return the number of the batch to start next, or None when there is none to start.
 
     A rerun days later starts it as well, so that a chain that was cut goes on; but not where this reassignment was
-    stopped, has lost the cluster's lock or is another Airflow's, and not what is finished.
+    stopped or is another Airflow's, and not what is finished.
 
     Args:
         run: of the reassignment.
@@ -297,6 +299,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
 
     Raises:
         BatchIncompleteError: this batch is not finished, or a task of its run has failed.
+        LockLostError, ReassignmentInProgressError: batches are left, and this reassignment has not the cluster's lock.
     """
     with run.audited("start_next_batch", number) as event:
         if run.record.finished(number) is None:
@@ -310,6 +313,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
         if nothing := _nothing_to_start(run, number):
             event.outcome, event.summary = "skipped", nothing
             return None
+        _require_lock(run, number)
         revise(run, number, event)
         if number >= run.plan().batches:
             event.outcome, event.summary = "skipped", f"batch {number} was the last one"
@@ -340,9 +344,21 @@ def _nothing_to_start(run: RunContext, number: int) -> str | None:
         return f"the reassignment was stopped by {command.by}: nothing is started"
     if not run.is_of_this_airflow:
         return f"the Airflow {run.recorded.instance} has begun the reassignment, and starts its batches: nothing is started"
-    if not run.is_own(run.store.lock_owner(run.record.cluster_id)):
-        return "this reassignment does not have the lock of the cluster any more: nothing is started"
+    if run.record.is_reported:
+        return "the reassignment is finished: nothing is started"
+    has_more = number < run.plan().batches or has_left_for_later(RecordView(run.record), number)
+    if not has_more and not run.is_own(run.store.lock_owner(run.record.cluster_id)):
+        return f"batch {number} was the last one, and this reassignment does not have the lock of the cluster any more"
     return None
+
+
+def _require_lock(run: RunContext, number: int) -> None:
+    """Make sure that the next batch may begin; without it ``wait_for_batches`` would wait for that for ever."""
+    try:
+        run.require_go_ahead()
+    except (LockLostError, ReassignmentInProgressError) as error:
+        error.add_advice(Rerun("start_next_batch", batch=number))  # what takes the lock again leaves this one failed
+        raise
 
 
 def _all_refused(batch: Batch, refused: Mapping[TopicPartition, Refusal]) -> ReassignmentError:

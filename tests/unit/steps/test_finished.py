@@ -6,7 +6,7 @@ import pytest
 from tests.steps_lab import OWN_STEPS, Run, move
 
 from kafka_reassignment.advice import Rerun
-from kafka_reassignment.errors import BatchIncompleteError, NotSubmittedError
+from kafka_reassignment.errors import BatchIncompleteError, NotSubmittedError, ReassignmentInProgressError
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
@@ -119,7 +119,9 @@ def test_a_rerun_of_the_last_step_starts_nothing_when_another_reassignment_has_t
     run.store.release(run.cluster_id, "r")
     other = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob")
     run.store.acquire(run.cluster_id, other)
-    assert run.do("next_batch") is None
+    with pytest.raises(ReassignmentInProgressError, match="is locked by reassignment other") as refused:
+        run.do("next_batch")
+    assert refused.value.advice[-2:] == (Rerun("start_batches"), Rerun("start_next_batch", batch=1))
     assert run.store.lock_owner(run.cluster_id) == other
 
 

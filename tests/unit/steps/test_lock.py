@@ -105,6 +105,25 @@ def test_a_finished_batch_that_is_run_by_hand_in_another_airflow_starts_no_furth
     assert next_batch(replace(run.context, instance="berlin"), 1) == 2
 
 
+def test_a_batch_that_ends_without_the_lock_fails_while_more_are_left_and_its_advice_leads_on(reassignment):
+    run = reassignment(MOVES, [move("orders", 1, (2, 3), (4, 3))])
+    run.do_all()
+    run.store.release(run.cluster_id, "r")
+    with pytest.raises(LockLostError) as lost:
+        next_batch(run.context, 1)
+    assert lost.value.advice == (Rerun("start_batches"), Rerun("start_next_batch", batch=1))
+    assert owner(run) is None
+    assert run.start() == 2
+    assert next_batch(run.context, 1) == 2
+
+
+def test_the_last_batch_that_ends_without_the_lock_starts_nothing(reassignment):
+    run = reassignment(MOVES)
+    run.do_all()
+    run.store.release(run.cluster_id, "r")
+    assert next_batch(run.context, 1) is None
+
+
 def test_a_lost_lock_is_retaken_by_a_resume_where_the_run_of_the_reassignment_was_deleted(reassignment):
     run = reassignment(MOVES)
     run.store.release(run.cluster_id, "r")
