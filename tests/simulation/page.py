@@ -334,7 +334,8 @@ class PageReader:
         play = self._play
         account, configs = play.ledger.configs, play.state.configs
         for key in sorted(account.our_rates):
-            if configs.get(key) is not None and f"{_name(key)}: {key[1]}" not in said_to_owe:
+            is_restored = configs.get(key) in account.acceptable.get(key, ())  # after a race with another client
+            if configs.get(key) is not None and not is_restored and f"{_name(key)}: {key[1]}" not in said_to_owe:
                 yield f"{key[0]} has {key[1]} {configs[key]} because of us, and nothing is said to be restored there"
         for key, entries in sorted(account.our_entries.items()):
             there = entries & set((configs.get(key) or "").split(","))
