@@ -33,6 +33,8 @@ MOST_FOLLOWED = 60
 SAME_ADVICE = 5
 """How often the same advice about the same task may be carried out before it counts as leading nowhere."""
 
+TAKEN_AWAY = "other clients take their rates away, under which their moves never end"
+
 BEFORE_BEGINNING = frozenset({"preflight", "plan", "approve"})
 """Tasks whose failure is an end where the lock of the cluster is free again: nothing was begun, nothing is left behind."""
 
@@ -88,9 +90,7 @@ class Follower:
                 self._play.airflow.clear(cut.dag_id, cut.run_id, list(cut.tasks), downstream=False, only_failed=True)
                 continue
             if ti is None and not idle and (slow := self._slowed_down_by_others()):
-                self._tell(
-                    f"{', '.join(map(str, slow))}: other clients take their rates away, under which their moves never end"
-                )
+                self._tell(f"{', '.join(map(str, slow))}: {TAKEN_AWAY}")
                 end = world.time.seconds + BOUND
                 continue
             if ti is None:
@@ -222,6 +222,9 @@ class Follower:
         what = advice or (Rerun(ti.task_id),)
         key = (run.run_id, ti.task_id, str(what))
         self._same[key] += 1
+        if self._same[key] == SAME_ADVICE and (slow := self._slowed_down_by_others()):
+            self._tell(f"{', '.join(map(str, slow))}: {TAKEN_AWAY}")
+            self._same[key] = 0
         if self._same[key] > SAME_ADVICE:
             self._broken(f"the advice of {ti.task_id} leads nowhere: {words}")
             return False

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 15.0
 SLACK_SECONDS = 20.0
+ANSWER_SECONDS = 30.0
+"""How long a change without an answer is waited for; what it was to mend is mended by the next look."""
 
 
 class Watch:
@@ -141,11 +143,15 @@ def throttled(play: Play, watched: Mapping[Replica, float]) -> list[Violation]:
     now, found = play.world.time.now, []
     if not play.is_calm:
         return []
-    longest = timedelta(seconds=POLL_SECONDS + SLACK_SECONDS)
+    longest, unanswered = timedelta(seconds=POLL_SECONDS + SLACK_SECONDS), play.ledger.unanswered_at
+
+    def may_last(since: datetime) -> float:
+        return longest.total_seconds() + (ANSWER_SECONDS if unanswered is not None and unanswered >= since else 0.0)
+
     late = [
         (replica, copy, copy.bare_since)
         for replica, copy in play.ledger.copies.items()
-        if copy.bare_since is not None and watched.get(replica, 0.0) > longest.total_seconds()
+        if copy.bare_since is not None and watched.get(replica, 0.0) > may_last(copy.bare_since)
     ]
     if not late:
         return []

@@ -121,6 +121,8 @@ class Ledger:
         """What we have asked for, order included: the same move of another client may as well be a late request of ours."""
         self._cancelled: dict[TopicPartition, frozenset[int]] = {}
         """Where a move would have led that we have cancelled since."""
+        self.unanswered_at: datetime | None = None
+        """When the last change of configs had no answer."""
         self.configs = ConfigAccount(self.state().configs, self._broken, looks_like_ours)
         self.violations: list[Violation] = []
 
@@ -204,6 +206,7 @@ class Ledger:
             yield
         except BaseException:
             if call == "alter_configs":
+                self.unanswered_at = self._now()
                 self.configs.may_still_come(arguments[0])
             raise
         finally:

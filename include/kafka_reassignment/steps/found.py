@@ -22,7 +22,7 @@ from kafka_reassignment.steps.base.recorded_batch import begun_names, without
 from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe
 from kafka_reassignment.steps.left.left_open import still_open
 from kafka_reassignment.steps.stopped.settled_notes import superseded_by
-from kafka_reassignment.steps.stopped.stopped_steps import left_by, steps_of_superseded, taken_up
+from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps, left_by, steps_of_superseded, taken_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +207,23 @@ def _left_by_earlier(
     submitted = taken_up([run.record])
     rest = {p for p in half_way if p not in ours and str(p) not in submitted}
     if rest and run.request.supersede:
-        ours |= rest & {s.partition for s in steps_of_superseded(run).steps}
+        ours |= rest & _brought_there(steps_of_superseded(run), view)
         ours |= _settled_there([stopped.record for stopped in superseded_by(run.record)], rest, view)
     if rest and (undone := run.request.roll_back_of):
         rolled_back = run.store.record(run.record.cluster_id, undone)
-        ours |= rest & {s.partition for s in left_by(run, rolled_back).steps}
+        ours |= rest & _brought_there(left_by(run, rolled_back), view)
         ours |= _settled_there([rolled_back], rest, view)
     return ours
+
+
+def _brought_there(left: StoppedSteps, view: View) -> set[TopicPartition]:
+    """Which partitions are where the steps of an earlier reassignment may have left them: a replica beyond those is another's."""
+    return {
+        s.partition
+        for s in left.steps
+        if s.partition in view.partitions
+        and set(view.partitions[s.partition].replicas) <= set(s.reassignment.expanded)
+    }
 
 
 def _begun_and_cut_again(recorded: RecordView, number: int) -> set[str]:

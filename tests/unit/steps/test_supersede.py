@@ -334,6 +334,19 @@ def test_what_was_copied_while_the_plan_waited_for_an_approval_goes_to_where_the
     then.finish()
 
 
+def test_a_replica_that_another_client_has_added_to_what_the_superseded_one_has_left_is_not_ours(reassignment):
+    """Seed 12530781: it makes all of the expansion of the new plan."""
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    then = superseding(first, reassignment, [move("orders", 0, (1, 2), (3, 4))])
+    start_elsewhere(then.cluster, (1, 2, 3, 4))
+    then.cluster.catch_up(ORDERS_0, 4)
+    then.start()
+    then.do_all("admit", "set_throttle", "submit_batch")
+    assert then.record.submitted(1).changed_by_others == ("orders-0",)
+    assert then.replicas()["orders-0"] == (1, 2, 3, 4)
+
+
 @pytest.mark.parametrize("is_damaged", [False, True], ids=["", "the plan of the superseded one is damaged"])
 def test_what_cannot_be_settled_before_the_first_batch_is_settled_at_the_end(reassignment, cluster, is_damaged):
     """Seed 9102846: the cancel that the error advises could not be carried out."""
