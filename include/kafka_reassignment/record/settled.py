@@ -65,6 +65,12 @@ class SettledNotes:
                 found |= note.ends
         return found
 
+    def before(self, moment: datetime) -> frozenset[str]:
+        """Return the partitions that were settled before a moment, by notes that hold."""
+        stop = self._stop()
+        held = (note for note in self._latest_first() if note.run_command in (None, stop) and note.at < moment)
+        return frozenset(partition for note in held for partition in note.ends)
+
     def lifted_since(self, order: int) -> frozenset[str]:
         """Return the partitions that were settled by a stop which was lifted since; of stops after an order of this number."""
         stop, found = self._stop(), set[str]()

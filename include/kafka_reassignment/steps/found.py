@@ -221,8 +221,7 @@ def _brought_there(left: StoppedSteps, view: View) -> set[TopicPartition]:
     return {
         s.partition
         for s in left.steps
-        if s.partition in view.partitions
-        and set(view.partitions[s.partition].replicas) <= set(s.reassignment.expanded)
+        if s.partition in view.partitions and set(view.partitions[s.partition].replicas) <= set(s.reassignment.expanded)
     }
 
 

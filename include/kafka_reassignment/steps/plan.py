@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -161,7 +161,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     taken_up: set[str] = set()
     for number in range(plan.batches if plan else 0, 0, -1):
         if (submitted := earlier.submitted(number)) is not None:
-            left_out = back | _not_made(submitted, taken_up)
+            left_out = (back - _came_late(earlier, submitted, number, withdrawn)) | _not_made(submitted, taken_up)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
             if lifted := recorded.lifted_since(submitted.order):
                 left_out |= lifted - (begun_names(recorded, number) or frozenset())
@@ -213,6 +213,13 @@ def _not_made(submitted: SubmittedBatch, taken_up: set[str]) -> set[str]:
     """
     made_by_others = taken_up.intersection(submitted.changed_by_others)
     return (submitted.left_out.keys() - made_by_others) | (taken_up & submitted.left_open.keys())
+
+
+def _came_late(earlier: Record, submitted: SubmittedBatch, number: int, withdrawn: Collection[str]) -> frozenset[str]:
+    """The partitions that their batch has found at its target after a stop had found them settled: its request came later."""
+    if (done := earlier.finished(number)) is None:
+        return frozenset()
+    return earlier.settled.before(done.finished_at) & {*submitted.accepted} - done.left_out.keys() - {*withdrawn}
 
 
 def _settled_where_they_were(earlier: Record) -> frozenset[str]:

@@ -202,6 +202,23 @@ def test_a_roll_back_leaves_alone_what_is_back_already(reassignment, submitted):
     assert run.replicas() | {"orders-0": (1, 2), "orders-1": (2, 3, 4)} == run.replicas()
 
 
+def test_a_roll_back_takes_back_what_came_after_a_stop_had_found_it_settled(reassignment):
+    """Seed 12526207: after another controller had taken over, brokers showed for seconds what was before the drop."""
+    run = reassignment([move("orders", 0, (1, 2), (2, 1)), move("orders", 2, (3, 1), (1, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cancel.stop(run.context, WHOLE, by="bob")
+    cancel.cancel_moves(run.context, WHOLE)
+    run.until_settled(WHOLE)
+    for partition, late in ((ORDERS_0, (2, 1)), (ORDERS_2, (1, 3))):
+        run.cluster.alter_reassignments({partition: late})
+    run.clock.sleep(1.0)
+    run.do("clear_throttle")
+    cancel.clear_after_stop(run.context, WHOLE)
+    report_stop(run.context, WHOLE)
+    RollBack(run).go()
+    assert run.replicas() | {"orders-0": (1, 2), "orders-2": (3, 1)} == run.replicas()
+
+
 def test_a_batch_ends_without_what_was_taken_out_of_it_and_moved_by_others_since(reassignment):
     run = reassignment([TO_3, TO_4])
     run.do_all("admit", "set_throttle", "submit_batch")
