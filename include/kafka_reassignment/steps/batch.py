@@ -330,7 +330,9 @@ def _not_finished(run: RunContext, number: int, failed_tasks: Sequence[str]) -> 
     """With the advice of the step that has failed, so that one state has one advice."""
     problem = f"Batch {number} is not finished, so batch {number + 1} must not start"
     failure = root_failure(run.record.audit.latest(LATEST_EVENTS), number)
-    if failure is None or failure.step == "start_next_batch":  # its rerun alone would fail again
+    # An earlier task leaves no event where the record cannot be found: the cluster, whose id that needs, is away.
+    is_later = failure is not None and failed_tasks and failure.actor.task_id not in {"", failed_tasks[0]}
+    if failure is None or is_later or failure.step == "start_next_batch":  # its rerun alone would fail again
         return BatchIncompleteError(problem, Rerun(failed_tasks[0] if failed_tasks else "admit", batch=number))
     advice = advice_from_data(failure.facts.get("advice")) or (Rerun(failure.step, batch=number),)
     return BatchIncompleteError(f"{problem}: {failure.step} has failed", *advice)

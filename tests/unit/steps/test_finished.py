@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.steps_lab import OWN_STEPS, Run, move
 
 from kafka_reassignment.advice import Rerun
-from kafka_reassignment.errors import BatchIncompleteError, NotSubmittedError, ReassignmentInProgressError
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    ClusterUnavailableError,
+    NotSubmittedError,
+    ReassignmentInProgressError,
+)
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
@@ -154,3 +162,14 @@ def test_a_rerun_of_the_last_step_alone_is_never_the_advice(reassignment):
         with pytest.raises(BatchIncompleteError) as error:
             next_batch(run.context, 1, failed_tasks)
         assert error.value.advice == (Rerun((failed_tasks or ("admit",))[0], batch=1),)
+
+
+def test_the_advice_is_about_the_first_task_that_failed_also_where_that_left_no_event(reassignment):
+    """The record of a cluster that is away cannot be found by a task that begins; a later task had begun before."""
+    run = reassignment([FIRST], [SECOND])
+    later = replace(run.context, actor=Actor(task_id="submit_batch"))
+    with pytest.raises(ClusterUnavailableError), later.audited("submit_batch", 1):
+        raise ClusterUnavailableError("No broker answers")
+    with pytest.raises(BatchIncompleteError, match="batch 2 must not start. Rerun admit of batch 1") as last:
+        next_batch(run.context, 1, ("admit", "set_throttle", "submit_batch"))
+    assert last.value.advice == (Rerun("admit", batch=1),)
