@@ -250,11 +250,16 @@ def to_begin(batch: Batch, seen: View, *, supersede: bool) -> Batch:
     return replace(batch, steps=tuple(s for s in batch.steps if s.partition in due))
 
 
-def disturbed(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
+def disturbed(batch: Batch, seen: View, done_before: Collection[str] = ()) -> Mapping[TopicPartition, str]:
     """Return which steps of a submitted batch another client has its hand on, and what it did.
 
     It moves the partition somewhere else, has moved it, or has cancelled our move. What was deleted is not among them:
     nothing of it is left to do.
+
+    Args:
+        batch: that was submitted.
+        seen: what the cluster shows.
+        done_before: partitions that were at their target before anything was submitted: whatever changes them is not ours.
     """
     found: dict[TopicPartition, str] = {}
     for step in batch.steps:
@@ -263,6 +268,8 @@ def disturbed(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
             found[step.partition] = f"another client cancelled its reassignment: {at.reason}"
         elif at.phase is Phase.STALE or not at.ours:
             found[step.partition] = f"another client changed it: {at.reason}"
+        elif str(step.partition) in done_before and at.phase not in {Phase.DONE, Phase.GONE}:
+            found[step.partition] = f"another client changed it, it was at its target before: {at.reason}"
     return found
 
 

@@ -368,6 +368,17 @@ def test_what_is_at_its_target_in_order_needs_nothing_whoever_brought_it_there(r
     run.finish()
 
 
+def test_what_another_client_makes_of_what_was_at_its_target_already_is_left_to_it(reassignment, raise_factor):
+    """Seed 12570491: it adds what the expansion would have added, while the batch copies."""
+    run = reassignment(MOVES)
+    raise_factor(replicas=(3, 2))
+    run.do_all("admit", "set_throttle", "submit_batch")
+    raise_factor(replicas=(3, 2, 1))
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (3, 2, 1)
+    assert run.record.submitted(1).changed_by_others == ("orders-0",)
+
+
 def test_a_later_step_is_judged_by_where_the_earlier_one_ends(cluster, tmp_path, raise_factor):
     steps = [move("orders", 0, (1, 2), (3, 2)), move("orders", 0, (3, 2), (3, 4))]
     run = Run(cluster, UPath(tmp_path), [[step] for step in steps])

@@ -39,8 +39,9 @@ def leave_out_disturbed(run: RunContext, recorded: RecordView, batch: Batch, vie
         StoppedError: the reassignment was stopped.
         NotSubmittedError: a partition is in the batch and was never submitted.
     """
-    found = disturbed(batch, view)
-    if not found or submission(recorded, batch.number) is None:
+    submitted = submission(recorded, batch.number)
+    found = disturbed(batch, view, submitted.done_before) if submitted is not None else {}
+    if not found:
         return batch
     # Read after the look: what a stop or a withdrawal cancelled, it had ordered before.
     now = RecordView(run.record)
