@@ -6,6 +6,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.errors import (
+    ClusterUnavailableError,
     LockedForSecondsError,
     ReassignmentInProgressError,
     RecordDamagedError,
@@ -412,6 +413,20 @@ def test_what_a_reassignment_with_a_damaged_plan_has_left_goes_back_when_it_is_s
     then.run_batches()
     assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 3)} == then.replicas()
     then.finish()
+
+
+def test_what_a_reassignment_with_a_damaged_plan_was_never_answered_goes_back_too(reassignment, cluster):
+    """Seed 12603405: its batch had begun with it, and the answer was lost."""
+    first = reassignment([move("orders", 1, (2, 3), (4, 3))])
+    take_snapshot(first.context, snapshot_of(first.record.plan_uri))
+    first.do_all("admit", "set_throttle")
+    cluster.fail("alter_reassignments", ClusterUnavailableError("No answer"), applied=1, times=1)
+    with pytest.raises(ClusterUnavailableError):
+        first.do("submit_batch")
+    damage(first, "steps")
+    then = superseding(first, reassignment, [move("orders", 0, (1, 2), (1, 4))])
+    then.run_batches()
+    assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 3)} == then.replicas()
 
 
 def test_a_damaged_request_of_the_superseded_one_hides_nothing_of_it(reassignment):

@@ -16,7 +16,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
-from kafka_reassignment.steps.base.recorded_batch import begun_batch
+from kafka_reassignment.steps.base.recorded_batch import begun_batch, begun_names
 from kafka_reassignment.steps.base.view import observe
 from kafka_reassignment.steps.left.left_open import still_open
 from kafka_reassignment.steps.stopped.between_steps import as_they_were_left, begun_partitions
@@ -201,7 +201,7 @@ def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> Stop
 
 
 def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
-    """The steps of a plan with damaged batches that may be in flight or half-way, by what was submitted, and the cluster.
+    """The steps of a plan with damaged batches that may be in flight or half-way, by what was submitted or begun, and the cluster.
 
     Raises:
         RecordDamagedError: what was submitted, or where its partitions were before, is not readable either.
@@ -211,10 +211,12 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
     unfinished = [n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished]
     try:
         submitted = [s for n in unfinished if (s := recorded.submitted(n)) is not None]
+        begun = {p for n in unfinished for p in begun_names(recorded, n) or ()}  # also where no answer came
     except RecordDamagedError as error:
         raise _unknown(recorded.record, "its last batch", "what was submitted of it") from error
     settled = recorded.record.settled.partitions()
-    names = {TopicPartition.parse(p) for s in submitted for p in (*s.accepted, *s.left_open) if p not in settled}
+    begun.update(p for s in submitted for p in (*s.accepted, *s.left_open))
+    names = {TopicPartition.parse(p) for p in begun - settled.keys()}
     if not names:
         return StoppedSteps()
     with suppress(RecordDamagedError):  # the target assignment has a hash of its own
