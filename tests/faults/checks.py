@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -34,6 +35,8 @@ ACTS_OF_A_LOOK = frozenset(
     }
 )
 """Steps of the audit trail that a look leaves in passing, beside the event at its end."""
+
+COMES_BACK_SECONDS = 30.0
 
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)
 LISTS = frozenset(side.replicas_key for side in Side)
@@ -124,7 +127,17 @@ def _where_stopped(record: Record, partition: TopicPartition, original: Replicas
 
 
 def about_configs(world: World, others: Interference) -> Iterator[str]:
-    """Every throttle config is as before, value and source, but for what others set meanwhile."""
+    """Every throttle config is as before, value and source, but for what others set meanwhile.
+
+    A broker answers for itself, and one that has just come back may show what was before it went.
+    """
+    end = time.monotonic() + COMES_BACK_SECONDS
+    while (wrong := list(_wrong_configs(world, others))) and time.monotonic() < end:
+        time.sleep(1.0)
+    yield from wrong
+
+
+def _wrong_configs(world: World, others: Interference) -> Iterator[str]:
     wanted = _with_others(world.before, others.configs)
     gone = gone_topics(world, others)
     wanted = {r: v for r, v in wanted.items() if r.kind is ResourceKind.BROKER or r.name not in gone}

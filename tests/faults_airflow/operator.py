@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tests.faults.world import World
@@ -28,6 +29,9 @@ from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 
 MAX_ACTS = 12
 """A person who has followed that much advice about one plot gets nowhere."""
+
+
+ADVISED_SECONDS = 180.0
 
 
 class StuckError(AssertionError):
@@ -112,12 +116,24 @@ class Operator:
                     if self._world.kafka.pid(broker) is None:
                         self._world.kafka.start_broker(broker)
                 self._world.kafka.wait_until_up()
-            case WaitUntil():
+            case WaitUntil(what=what):
                 self._world.sleep(10)
+                if "has ended" in what:
+                    self._wait_for_advised(what)
             case ReleaseLock(reassignment_id=owner):
                 self._store.release(self._cluster_id, owner)
             case Correct(what=what):
                 raise StuckError(f"a person is to {what}: {self.acts}")
+
+    def _wait_for_advised(self, what: str) -> None:
+        """Wait until the reassignments that advice has asked for have ended, well or not."""
+        advised = [(dag_id, run_id) for dag_id, run_id in self.triggered if dag_id == DAG_ID]
+
+        def have_ended() -> bool:
+            return all(self._airflow.runs(dag_id).get(run_id) in {"success", "failed"} for dag_id, run_id in advised)
+
+        with suppress(StuckError):  # a person may look earlier than that
+            wait_for(have_ended, ADVISED_SECONDS, what)
 
     def _note(self, text: str) -> None:
         self.acts.append(text)

@@ -47,7 +47,7 @@ from kafka_reassignment.steps.left.left_over import (
 )
 from kafka_reassignment.steps.left.taken_out import left_open_not_settled
 from kafka_reassignment.steps.stopped.settle import what_settles
-from kafka_reassignment.steps.stopped.stopped_steps import known_steps_of_superseded
+from kafka_reassignment.steps.stopped.stopped_steps import known_steps_of_superseded, planned_by_owner
 from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.throttling.kept_throttle import restore_or_raise
@@ -350,6 +350,11 @@ def _left_elsewhere(
     left, others = split_by_factor(run, targets)
     keep_what_is_left(run, left)
     problem += f". The record's {LEFT} has the {len(left)} that are not at their target" if left else ""
+    owner = run.lock_of_another()
+    if owner is not None and planned_by_owner(run, others):  # between the two ends of a step of that one
+        return VerificationError(
+            problem, *advice, *run.store.locked_by(owner, run.record.cluster_id).advice, Rerun("verify")
+        )
     return VerificationError(problem, *advice, *to_withdraw(run, others), *to_move_what_is_left(run, left))
 
 

@@ -113,6 +113,24 @@ def test_what_was_withdrawn_because_it_has_another_factor_keeps_nothing_red_wher
     verify(run.context)
 
 
+def test_what_the_advised_reassignment_moves_at_this_moment_is_waited_for(reassignment, cluster):
+    """The advice was to decide where it belongs: with all replicas, old and new, it has another factor than the plan knows."""
+    run = reassignment([MOVES[0]])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.another_client().alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert isinstance(failed(run).advice[0], Trigger)
+    advised = reassignment([MOVES[0]], reassignment_id="advised")
+    advised.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    with pytest.raises(VerificationError) as error:
+        verify(run.context)
+    wait = WaitUntil("advised has ended, or was stopped with kafka_reassignment_cancel")
+    assert error.value.advice == (wait, Rerun("verify"))
+    advised.do_all("drop_old_replicas", "clear_throttle")
+    advised.finish()
+    verify(run.context)
+
+
 @pytest.mark.parametrize(
     ("others", "is_submitted"),
     [((1, 2, 3), False), ((2, 1, 3), True)],

@@ -57,7 +57,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
         ours = replace(ours, steps=tuple(s for s in ours.steps if str(s.partition) not in moved))
     if scope.is_whole:
         ours = _joined(run, ours, known_steps_of_superseded(run))
-    of_owner = _planned_by_owner(run, {s.partition for s in ours.steps})
+    of_owner = planned_by_owner(run, {s.partition for s in ours.steps})
     ours = StoppedSteps(tuple(s for s in ours.steps if s.partition not in of_owner), ours.wholes, of_owner)
     if not scope.foreign:
         return ours
@@ -66,7 +66,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     return replace(ours, steps=(*ours.steps, *(Step(f.as_reassignment(p)) for p, f in sorted(flights.items()))))
 
 
-def _planned_by_owner(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+def planned_by_owner(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
     """Return which of these partitions another reassignment, which has the cluster's lock, moves by its plan, and say so of each.
 
     Raises:
