@@ -30,8 +30,8 @@ from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 MAX_ACTS = 12
 """A person who has followed that much advice about one plot gets nowhere."""
 
-
 ADVISED_SECONDS = 180.0
+"""How long a person waits for the reassignments that advice has asked for."""
 
 
 class StuckError(AssertionError):

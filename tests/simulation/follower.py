@@ -11,7 +11,7 @@ from tests.simulation.violations import Violation
 
 from kafka_reassignment.advice import Correct, ReleaseLock, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.model import ConfigChange, ConfigOperation, TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, batch_run_id, reassignment_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ MOST_FOLLOWED = 60
 """Errors, those of reassignments that advice has asked for included."""
 SAME_ADVICE = 5
 """How often the same advice about the same task may be carried out before it counts as leading nowhere."""
-
-TAKEN_AWAY = "other clients take their rates away, under which their moves never end"
 
 BEFORE_BEGINNING = frozenset({"preflight", "plan", "approve"})
 """Tasks whose failure is an end where the lock of the cluster is free again: nothing was begun, nothing is left behind."""
@@ -89,8 +87,7 @@ class Follower:
                 self._tell(f"{cut.run_id} has FAILED, though no task of it has: what did not run is cleared")
                 self._play.airflow.clear(cut.dag_id, cut.run_id, list(cut.tasks), downstream=False, only_failed=True)
                 continue
-            if ti is None and not idle and (slow := self._slowed_down_by_others()):
-                self._tell(f"{', '.join(map(str, slow))}: {TAKEN_AWAY}")
+            if ti is None and not idle and self._slowed_down_by_others():
                 end = world.time.seconds + BOUND
                 continue
             if ti is None:
@@ -176,15 +173,21 @@ class Follower:
             return active[0]
         return None
 
-    def _slowed_down_by_others(self) -> list[TopicPartition]:
-        """Let other clients take away their rates where they have moves in flight: their writes may outpace those for ever."""
+    def _slowed_down_by_others(self) -> bool:
+        """Let other clients take away their rates where they have moves in flight: their writes may outpace those for ever.
+
+        Return whether there were any.
+        """
         ledger = self._play.ledger
         moved = sorted(p for p, who in ledger.movers.items() if who != "ours")
         rates = [ConfigChange(r, key, ConfigOperation.DELETE) for r, key in ledger.configs.theirs]
         if not moved or not rates:
-            return []
+            return False
         self._play.other("their owners", "rates", lambda: self._play.elsewhere.alter_configs(rates))
-        return moved
+        self._tell(
+            f"{', '.join(map(str, moved))}: other clients take their rates away, under which their moves never end"
+        )
+        return True
 
     def _finished_batches(self) -> int:
         runs = (r for a in self._play.world.airflows for r in a.runs.values())
@@ -222,8 +225,7 @@ class Follower:
         what = advice or (Rerun(ti.task_id),)
         key = (run.run_id, ti.task_id, str(what))
         self._same[key] += 1
-        if self._same[key] == SAME_ADVICE and (slow := self._slowed_down_by_others()):
-            self._tell(f"{', '.join(map(str, slow))}: {TAKEN_AWAY}")
+        if self._same[key] == SAME_ADVICE and self._slowed_down_by_others():
             self._same[key] = 0
         if self._same[key] > SAME_ADVICE:
             self._broken(f"the advice of {ti.task_id} leads nowhere: {words}")

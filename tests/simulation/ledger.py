@@ -52,7 +52,7 @@ class Bare(NamedTuple):
 
 
 TOPICS_OWNER = "the topic's owner"
-"""Who deletes a topic and makes it anew."""
+"""Who deletes a topic and creates it again."""
 
 
 class Ledger:
@@ -66,7 +66,7 @@ class Ledger:
         limit: by reassignment, broker and side, the highest rate that was asked for; None when unthrottled.
         targets: what the plan of a reassignment asks for.
         found: where the plan of a reassignment has found its partitions.
-        begun: by reassignment, the partitions that its record shows as moved, or begun with.
+        noted: by reassignment, the partitions that its record shows as moved, or begun with.
         settled: partitions that a record shows as settled.
         may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.
         actor: the name of the code that acts now.
@@ -84,7 +84,7 @@ class Ledger:
         limit: Callable[[str, int, str], float | None],
         targets: Callable[[str], Mapping[TopicPartition, Replicas]],
         found: Callable[[str], Mapping[TopicPartition, Replicas]] = lambda _: {},
-        begun: Callable[[str], Collection[str]] = lambda _: (),
+        noted: Callable[[str], Collection[str]] = lambda _: (),
         settled: Callable[[], Collection[str]] = tuple,
         may_touch_foreign: Callable[[], bool] = lambda: False,
         actor: Callable[[], str] = lambda: "",
@@ -98,7 +98,7 @@ class Ledger:
         self._limit = limit
         self._targets = targets
         self._found = found
-        self._noted = begun
+        self._noted = noted
         self._settled = settled
         self._may_touch_foreign = may_touch_foreign
         self._actor = actor
@@ -351,7 +351,7 @@ class Ledger:
         return is_late and str(partition) not in self._settled()
 
     def _counts_as_half_way(self, who: str, partition: TopicPartition, now: Seen) -> bool:
-        """Whether it was made anew after its submission, and looks as a reassignment does that is under way (decision 0040)."""
+        """Whether it was created again after its submission, and looks as a reassignment does that is under way (decision 0040)."""
         owner, made = self._owner() or "", set(now.replicas)
         if who != TOPICS_OWNER or str(partition) not in self._noted(owner) or str(partition) in self._settled():
             return False

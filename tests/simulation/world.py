@@ -102,7 +102,7 @@ class World:
             limit=self.truth.limit,
             targets=self.truth.targets,
             found=self.truth.found,
-            begun=self.truth.begun,
+            noted=self.truth.begun,
             settled=lambda: {p for each in self.truth.reassignments() for p in self.truth.settled(each)},
             may_touch_foreign=self._may_touch_foreign,
             actor=lambda: current().name,

@@ -59,17 +59,11 @@ class SettledNotes:
 
         A note that cannot be read is none: its partitions are settled once more, and those of the other notes are not.
         """
-        stop, found = self._stop(), dict[str, Replicas]()
-        for note in self._latest_first():
-            if note.run_command in (None, stop):
-                found |= note.ends
-        return found
+        return {partition: replicas for note in self._held() for partition, replicas in note.ends.items()}
 
-    def before(self, moment: datetime) -> frozenset[str]:
-        """Return the partitions that were settled before a moment, by notes that hold."""
-        stop = self._stop()
-        held = (note for note in self._latest_first() if note.run_command in (None, stop) and note.at < moment)
-        return frozenset(partition for note in held for partition in note.ends)
+    def times(self) -> dict[str, datetime]:
+        """Return by partition when it was found settled, as ``partitions``."""
+        return {partition: note.at for note in self._held() for partition in note.ends}
 
     def lifted_since(self, order: int) -> frozenset[str]:
         """Return the partitions that were settled by a stop which was lifted since; of stops after an order of this number."""
@@ -78,6 +72,11 @@ class SettledNotes:
             if note.run_command not in (None, stop) and note.run_command > order:
                 found.update(note.ends)
         return frozenset(found)
+
+    def _held(self) -> Iterator[SettledNote]:
+        """Yield the notes that hold, the latest first."""
+        stop = self._stop()
+        return (note for note in self._latest_first() if note.run_command in (None, stop))
 
     def _latest_first(self) -> Iterator[SettledNote]:
         """Yield the notes that can be read."""

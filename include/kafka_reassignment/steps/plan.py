@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import datetime
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.batching import BatchRates
@@ -22,7 +23,7 @@ from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, rea
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, snapshot_of, write_snapshot
-from kafka_reassignment.record.models import PLAN_REPORT, FrozenPlan, SubmittedBatch
+from kafka_reassignment.record.models import PLAN_REPORT, FinishedBatch, FrozenPlan, SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -157,16 +158,19 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     plan, plan_of = earlier.plan_in_force(), earlier.plan_refs()
     withdrawn, back = earlier.withdrawn_partitions(), _settled_where_they_were(earlier)
     recorded = RecordView(earlier)
+    settled_at = earlier.settled.times() if back else {}
     begun: list[BegunBatch] = []
     taken_up: set[str] = set()
     for number in range(plan.batches if plan else 0, 0, -1):
         if (submitted := earlier.submitted(number)) is not None:
-            left_out = (back - _came_late(earlier, submitted, number, withdrawn)) | _not_made(submitted, taken_up)
+            done = earlier.finished(number)
+            late = _came_late(settled_at, submitted, done) - withdrawn if done is not None else frozenset[str]()
+            left_out = (back - late) | _not_made(submitted, taken_up)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
             if lifted := recorded.lifted_since(submitted.order):
                 left_out |= lifted - (begun_names(recorded, number) or frozenset())
             half_way: set[str] = set()
-            if earlier.finished(number) is None:
+            if done is None:
                 half_way = _half_way(*_steps_now(run, plan_of(number), number))
             begun.append(BegunBatch(number, plan_of(number), left_out, half_way))
             taken_up.update(submitted.accepted)
@@ -215,11 +219,10 @@ def _not_made(submitted: SubmittedBatch, taken_up: set[str]) -> set[str]:
     return (submitted.left_out.keys() - made_by_others) | (taken_up & submitted.left_open.keys())
 
 
-def _came_late(earlier: Record, submitted: SubmittedBatch, number: int, withdrawn: Collection[str]) -> frozenset[str]:
+def _came_late(settled_at: Mapping[str, datetime], submitted: SubmittedBatch, done: FinishedBatch) -> frozenset[str]:
     """The partitions that their batch has found at its target after a stop had found them settled: its request came later."""
-    if (done := earlier.finished(number)) is None:
-        return frozenset()
-    return earlier.settled.before(done.finished_at) & {*submitted.accepted} - done.left_out.keys() - {*withdrawn}
+    settled_before = {p for p, at in settled_at.items() if at < done.finished_at}
+    return frozenset(settled_before.intersection(submitted.accepted) - done.left_out.keys())
 
 
 def _settled_where_they_were(earlier: Record) -> frozenset[str]:

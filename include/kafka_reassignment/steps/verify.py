@@ -350,11 +350,10 @@ def _left_elsewhere(
     left, others = split_by_factor(run, targets)
     keep_what_is_left(run, left)
     problem += f". The record's {LEFT} has the {len(left)} that are not at their target" if left else ""
-    owner = run.lock_of_another()
-    if owner is not None and planned_by_owner(run, others):  # between the two ends of a step of that one
-        return VerificationError(
-            problem, *advice, *run.store.locked_by(owner, run.record.cluster_id).advice, Rerun("verify")
-        )
+    # What that one moves is between the two ends of a step.
+    if planned_by_owner(run, others) and (owner := run.lock_of_another()) is not None:
+        refused = run.store.locked_by(owner, run.record.cluster_id, Rerun("verify"))
+        return VerificationError(problem, *advice, *refused.advice)
     return VerificationError(problem, *advice, *to_withdraw(run, others), *to_move_what_is_left(run, left))
 
 

@@ -91,7 +91,7 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     down = offline.union(*movable.values()) - seen.live_brokers
     if (owner := run.lock_of_another()) is not None:
         start = (StartBrokers(tuple(sorted(down))),) if down else ()
-        return (*start, *run.store.locked_by(owner, run.record.cluster_id).advice, Rerun("verify"))
+        return (*start, *run.store.locked_by(owner, run.record.cluster_id, Rerun("verify")).advice)
     in_flight = run.cluster.list_reassignments()
     params = {"job": str(Job.APPLY_JSON), "reassignment_json": render_plan(movable), **_how(run.request)}
     return (
