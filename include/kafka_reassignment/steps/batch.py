@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -49,7 +49,14 @@ from kafka_reassignment.steps.base.moves import (
 from kafka_reassignment.steps.base.recorded_batch import without
 from kafka_reassignment.steps.base.view import observe_replicas
 from kafka_reassignment.steps.base.waiting import SizeSamples
-from kafka_reassignment.steps.found import Begin, changed_already, changed_by_others, found_until_now, under_way
+from kafka_reassignment.steps.found import (
+    Begin,
+    begun_steps,
+    changed_already,
+    changed_by_others,
+    found_until_now,
+    under_way,
+)
 from kafka_reassignment.steps.left.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.left.left_open import changed_since, has_left_open, left_open_by
 from kafka_reassignment.steps.limits import has_left_for_later, revise
@@ -119,7 +126,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         view = confirmed_view(run, batch.steps, DOUBTFUL if is_repeated else DOUBTFUL - {Phase.NOT_SUBMITTED})
         changed |= changed_since(run, batch, view) if is_repeated else {}
         batch = without(batch, changed)
-        view = freed(run, batch.steps, view, event)
+        view = freed(run, begun_steps(recorded, batch, found), view, event, of=batch)
         _require_open_window(run, recorded, batch, view)
         view, kept = supersede_foreign(run, batch, view, event)
         view, others = changed_by_others(run, recorded, batch, view, found)
@@ -129,7 +136,8 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         if wanted.to_submit:
             ensure_throttle(run, left, event)
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
-        begin = Begin(run, batch, view, found, under_way(batch, view, wanted, found), others)
+        of_others = frozenset(map(str, wanted.foreign))
+        begin = Begin(run, batch, view, found, under_way(batch, view, wanted, found), others, of_others)
 
         def check() -> None:
             _refuse_overtaken(run, number, earlier)
@@ -159,7 +167,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
                 changed_by_others=tuple(changed),
                 given_up=retried.given_up,
                 run_command=begin.run_command,
-                done_before=_done_before(recorded, batch, view, earlier),
+                done_before=_done_before(recorded, batch, view, earlier, found.begun),
             ),
         )
         event.facts |= {
@@ -213,14 +221,18 @@ def _retried(
     return _Retried(later, behind, waiting if in_vain else (), passing)
 
 
-def _done_before(recorded: RecordView, batch: Batch, view: View, earlier: SubmittedBatch | None) -> tuple[str, ...]:
+def _done_before(
+    recorded: RecordView, batch: Batch, view: View, earlier: SubmittedBatch | None, begun: Collection[str] | None
+) -> tuple[str, ...]:
     """Return what is at its target though nothing of the batch was submitted.
 
-    What an earlier batch has left open is not among it: that one has submitted it.
+    What an earlier try has begun with is not among it (None: an earlier version, with any of it), nor what an earlier
+    batch has left open: that one has submitted it.
     """
     done = [s.partition for s in batch.steps if phase(s, view).phase is Phase.DONE]
     if earlier is not None:
         return tuple(str(p) for p in done if str(p) in earlier.done_before)
+    done = [] if begun is None else [p for p in done if str(p) not in begun]
     opened = left_open_by(recorded) if done else {}
     return tuple(str(p) for p in done if str(p) not in opened)
 

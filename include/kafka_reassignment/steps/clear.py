@@ -24,7 +24,13 @@ from kafka_reassignment.steps.base.moves import (
     format_reasons,
     freed,
 )
-from kafka_reassignment.steps.base.recorded_batch import planned_batch, taking_part, whole_batch, without
+from kafka_reassignment.steps.base.recorded_batch import (
+    begun_batch,
+    planned_batch,
+    taking_part,
+    whole_batch,
+    without,
+)
 from kafka_reassignment.steps.base.view import observe_replicas
 from kafka_reassignment.steps.left.left_open import left_open_at_end
 from kafka_reassignment.steps.left.left_out import leave_out_disturbed
@@ -51,12 +57,12 @@ def clear_throttle(run: RunContext, number: int) -> None:
         return
     with run.audited("clear_throttle", number) as event:
         recorded = RecordView(run.record)
-        opened = submitted.left_open if (submitted := recorded.submitted(number)) else ()
-        whole = without(whole_batch(recorded, number), opened)
-        view = freed(run, whole.steps, confirmed_view(run, whole.steps, look=observe_replicas), event)
-        found = recorded.found(number)
-        of_others = found.changed_by_others if found else {}
-        if ours := still_copying(without(whole, of_others).steps, view):
+        submitted, found = recorded.submitted(number), recorded.found(number)
+        opened = submitted.left_open if submitted else {}
+        whole, begun = (without(b, opened) for b in (whole_batch(recorded, number), begun_batch(recorded, number)))
+        view = confirmed_view(run, whole.steps, look=observe_replicas)
+        view = freed(run, begun.steps, view, event, of=whole)
+        if ours := still_copying(begun.steps, view):
             copying = [s for s in taken_out(recorded, number).steps if s.partition in ours]
             if len(copying) == len(ours):
                 raise _waits_for_a_cancel(run, number, "stays", not_settled(copying, view))
@@ -68,11 +74,16 @@ def clear_throttle(run: RunContext, number: int) -> None:
             )
         if run.request.supersede and run.lock_of_another() is None:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
-        event.summary = str(restore_or_raise(run, event, of_others=map(TopicPartition.parse, of_others)))
+        of_others = map(TopicPartition.parse, found.changed_by_others if found else ())
+        event.summary = str(restore_or_raise(run, event, of_others=of_others))
         recorded = RecordView(run.record)
         taking = leave_out_disturbed(run, recorded, taking_part(recorded, planned_batch(recorded, number)), view)
         at = {s.partition: phase(s, view) for s in taking.steps}
         undone = {p: f"{now.phase}: {now.reason}" for p, now in at.items() if now.phase not in {Phase.DONE, Phase.GONE}}
+        if (
+            taking.steps and run.record.submitted(number) is None
+        ):  # of what is finished, the submission says whose it is
+            undone = {s.partition: "there is no record of its submission" for s in taking.steps}
         joining = {s.partition: run.controller.left_to_join(s, view) for s in taking.steps}
         undone |= {p: f"broker {format_brokers(b)} of it still copies" for p, b in joining.items() if b}
         if undone:

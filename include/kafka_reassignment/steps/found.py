@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kafka_reassignment.decisions.moves import Expansions, Phase, changed_before, is_half_way, phase
 from kafka_reassignment.errors import RACED, NotAuthorizedError, NothingSentError, overtaken
-from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
+from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.record.models import FoundBatch, SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
@@ -85,6 +85,14 @@ def changed_already(batch: Batch, found: Found, earlier: SubmittedBatch | None) 
     return before | {p: why for p, why in found.changed_by_others.items() if p in ours}
 
 
+def begun_steps(recorded: RecordView, batch: Batch, found: Found) -> list[Step]:
+    """Return the steps of a batch of which something may have been submitted, with it or with one that has left them open."""
+    if found.begun is None:
+        return list(batch.steps)
+    opened = still_open(recorded)
+    return [s for s in batch.steps if str(s.partition) in found.begun or s.partition in opened]
+
+
 def under_way(batch: Batch, view: View, wanted: Expansions, found: Found) -> frozenset[str]:
     """Return the partitions of a batch that are in flight or half-way because of us, before anything is submitted now.
 
@@ -106,6 +114,7 @@ class Begin:
         found: how tries until now have found it.
         under_way: what is in flight or half-way because of us.
         others: what the batch goes on without from now on, because another client has changed it before, and why.
+        of_others: what is in flight because of another client now; what an earlier try had begun with of it is over.
     """
 
     run: RunContext
@@ -114,6 +123,7 @@ class Begin:
     found: Found
     under_way: frozenset[str]
     others: Mapping[str, str]
+    of_others: frozenset[str]
     requests: int = 0
     run_command: int = 0
     """The number of the last order to stop or to go on before the first request: a later one may have cancelled what that submits."""
@@ -163,7 +173,7 @@ class Begin:
 
     def _note(self, asked: Collection[TopicPartition], *, again: bool = False) -> None:
         known, changed = self.found.begun or frozenset(), {**self.found.changed_by_others, **self.others}
-        begun = known | self.under_way | {*map(str, asked)}
+        begun = (known - self.of_others) | self.under_way | {*map(str, asked)}
         if self.found.number and begun == known and self.found.changed_by_others == changed and not again:
             return
         while not self._append(begun, changed):
@@ -229,11 +239,12 @@ def _begun_and_cut_again(recorded: RecordView, number: int) -> set[str]:
     """The partitions that an earlier batch had begun with, and has not moved: it left them out, or was cut again after a stop."""
     if recorded.last_revision() is None:
         return set()
-    moved: set[str] = set()
+    begun: set[str] = set()
     for earlier in range(1, number):
-        submitted = recorded.submitted(earlier)
-        moved |= (begun_names(recorded, earlier) or frozenset()) - {*(submitted.accepted if submitted else ())}
-    return moved
+        begun |= begun_names(recorded, earlier) or frozenset()
+        if (submitted := recorded.submitted(earlier)) is not None:
+            begun -= {*submitted.accepted, *submitted.changed_by_others}
+    return begun
 
 
 def _settled_there(

@@ -161,11 +161,14 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     settled_at = earlier.settled.times() if back else {}
     begun: list[BegunBatch] = []
     taken_up: set[str] = set()
-    for number in range(plan.batches if plan else 0, 0, -1):
-        if (submitted := earlier.submitted(number)) is not None:
+    late: set[str] = set()
+    batches = plan.batches if plan else 0
+    moved = _moved(recorded, batches)
+    for number in range(batches, 0, -1):
+        if (submitted := recorded.submitted(number)) is not None:
             done = earlier.finished(number)
-            late = _came_late(settled_at, submitted, done) - withdrawn if done is not None else frozenset[str]()
-            left_out = (back - late) | _not_made(submitted, taken_up)
+            late |= _came_late(settled_at, submitted, done) - withdrawn if done is not None else frozenset[str]()
+            left_out = (back - late) | _not_made(submitted, taken_up) | ({*submitted.done_before} - moved)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
             if lifted := recorded.lifted_since(submitted.order):
                 left_out |= lifted - (begun_names(recorded, number) or frozenset())
@@ -208,6 +211,12 @@ def _steps_now(run: RunContext, plan: PlanRef, number: int) -> tuple[Sequence[St
 def _half_way(steps: Sequence[Step], view: View) -> set[str]:
     """Return which partitions are between the two ends of their step."""
     return {str(s.partition) for s in steps if has_begun(s, view) and phase(s, view).phase is not Phase.DONE}
+
+
+def _moved(recorded: RecordView, batches: int) -> set[str]:
+    """Return what batches have moved: what was at its target before its batch is another client's, unless one before has moved it."""
+    submitted = [s for n in range(1, batches + 1) if (s := recorded.submitted(n)) is not None]
+    return {p for s in submitted for p in {*s.accepted} - {*s.done_before}}
 
 
 def _not_made(submitted: SubmittedBatch, taken_up: set[str]) -> set[str]:

@@ -249,15 +249,23 @@ def _lost_by_cancel(run: RunContext, partitions: Sequence[TopicPartition]) -> di
     }
 
 
-def freed(run: RunContext, steps: Collection[Step], view: View, event: AuditDraft) -> View:
-    """Cancel moves of ours that lead nowhere (``to_free``), so that the step goes on; return what is seen then."""
+def freed(run: RunContext, steps: Collection[Step], view: View, event: AuditDraft, *, of: Batch | None = None) -> View:
+    """Cancel moves of ours that lead nowhere (``to_free``), so that the step goes on; return what is seen then.
+
+    Args:
+        run: of the reassignment.
+        steps: of which something was submitted: moves of others are not cancelled.
+        view: on the ground of which it is decided.
+        event: which says what was cancelled.
+        of: what is looked at then; the steps where it is None.
+    """
     stuck = to_free(steps, view) if run.controller.can_cancel else {}
     if not stuck:
         return view
     run.log.warning("These lead nowhere, as something else was under way: cancelled: %s", format_reasons(stuck))
     event.facts["freed"] = as_texts(stuck)
     cancel(run, list(stuck))
-    return confirmed_view(run, steps)
+    return confirmed_view(run, of.steps if of else steps)
 
 
 def slices_of(batch: Batch) -> list[Batch]:

@@ -167,14 +167,21 @@ def _successors(run: RunContext, record: Record) -> Iterator[Record]:
 
 
 def taken_up(records: Iterable[Record]) -> frozenset[str]:
-    """Return the partitions that these reassignments have submitted: from their batch on they are theirs."""
+    """Return the partitions that these reassignments have submitted: from their batch on they are theirs.
+
+    Also where another client has changed one since, and where no record was written of what was submitted.
+    """
     found: set[str] = set()
     for record in records:
-        plan = RecordView(record).plan_in_force()
+        recorded = RecordView(record)
+        plan = recorded.plan_in_force()
         for number in range(1, (plan.batches if plan else 0) + 1):
-            if (submitted := record.submitted(number)) is None:
+            if (submitted := recorded.submitted(number)) is not None:
+                found.update(submitted.accepted, submitted.changed_by_others)
+                continue
+            found |= begun_names(recorded, number) or frozenset()
+            if number not in recorded.finished_batches():
                 break
-            found.update(submitted.accepted)
     return frozenset(found)
 
 
@@ -210,12 +217,10 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
     finished = recorded.finished_batches()
     unfinished = [n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished]
     try:
-        submitted = [s for n in unfinished if (s := recorded.submitted(n)) is not None]
-        begun = {p for n in unfinished for p in begun_names(recorded, n) or ()}  # also where no answer came
+        begun = {p for n in unfinished for p in _begun_or_submitted(recorded, n)}
     except RecordDamagedError as error:
         raise _unknown(recorded.record, "its last batch", "what was submitted of it") from error
     settled = recorded.record.settled.partitions()
-    begun.update(p for s in submitted for p in (*s.accepted, *s.left_open))
     names = {TopicPartition.parse(p) for p in begun - settled.keys()}
     if not names:
         return StoppedSteps()
@@ -230,6 +235,14 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
         if extra := tuple(b for b in view.heading_for(partition) if b not in original):
             steps.append(Step(Reassignment(partition, original, (*extra, *original))))
     return StoppedSteps(tuple(steps), back={s.partition: s.reassignment.current for s in steps})
+
+
+def _begun_or_submitted(recorded: RecordView, number: int) -> Collection[str]:
+    """The partitions of which something may have been submitted with a batch; of an earlier version's, which left no note, what its submission says."""
+    begun, submitted = begun_names(recorded, number), recorded.submitted(number)
+    if begun is not None or submitted is None:
+        return begun or ()
+    return {*submitted.accepted, *submitted.left_open} - {*submitted.changed_by_others, *submitted.done_before}
 
 
 def _replicas_before(record: Record, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replicas]:
