@@ -29,7 +29,13 @@ with DAG(
     dag_id="example_kafka_reassignment",
     schedule=None,
     doc_md=__doc__,
-    params={"kafka_conn_id": "kafka_default", "topics": ["orders"], "brokers": [4, 5, 6], "throttle_mb_per_second": 50},
+    params={
+        "kafka_conn_id": "kafka_default",
+        "topics": ["orders"],
+        "brokers": [4, 5, 6],
+        "throttle_mb_per_second": 50,
+        "allow_low_throttle": False,
+    },
     default_args={"retries": 4, "kafka_conn_id": "{{ params.kafka_conn_id }}"},
 ):
     set_throttle = SetThrottleOperator(task_id="set_throttle")
@@ -52,7 +58,12 @@ with DAG(
         AdmitBatchSensor(task_id="admit"),
         set_throttle,
         SubmitBatchOperator(task_id="submit_batch"),
-        ChangeRateOperator(task_id="slow_down", throttle_mb_per_second="{{ params.throttle_mb_per_second / 2 }}"),
+        # Half of the rate, but not less than 1 MB/s where that is not allowed: it would be refused.
+        ChangeRateOperator(
+            task_id="slow_down",
+            throttle_mb_per_second="{{ [params.throttle_mb_per_second / 2, 0 if params.allow_low_throttle else 1] | max }}",
+            allow_low_throttle="{{ params.allow_low_throttle }}",
+        ),
         IsrCatchUpSensor(task_id="sense_isr_catch_up"),
         DropOldReplicasOperator(task_id="drop_old_replicas"),
         ClearThrottleOperator(task_id="clear_throttle").as_teardown(setups=set_throttle, on_failure_fail_dagrun=True),
