@@ -162,7 +162,8 @@ def test_an_id_from_which_airflow_could_not_make_those_of_later_runs_is_refused_
 @pytest.mark.parametrize(
     ("asked", "slower"),
     [({"throttle_mb_per_second": 50}, 25), ({"throttle_mb_per_second": 1}, 1), ({"throttle_mb_per_second": 1.5}, 1)]
-    + [({"throttle_mb_per_second": rate, "allow_low_throttle": True}, rate / 2) for rate in (1, 0.5)],
+    + [({"throttle_mb_per_second": rate, "allow_low_throttle": True}, rate / 2) for rate in (1, 0.5)]
+    + [({"throttle_mb_per_second": 0.0015, "allow_low_throttle": True}, 0.001)],
 )
 def test_the_example_slows_down_to_a_rate_that_its_own_request_allows(examples, two_batches, asked, slower):
     """Else it would be refused, and the copy would go on without that its run gets further, whatever is rerun."""
@@ -174,3 +175,20 @@ def test_the_example_slows_down_to_a_rate_that_its_own_request_allows(examples, 
     task.render_template_fields({"params": dag.params.dump() | asked, "run_id": "r", "dag_run": own})
     task.run_step(run.context, {"dag_run": own})
     assert run.record.journal().rate_changes[-1].asked_bytes_per_second == slower * MEGABYTE
+
+
+@pytest.mark.parametrize("asked", [50_000_000, "50000000", "1000000.1", "nan", "inf", "1e305", 0, -1, "0.0001", True])
+def test_a_rate_that_no_request_may_ask_for_is_refused_to_an_operator_too(run, asked):
+    """Such as one of bytes given for one of MB: it would set 50 TB/s in green."""
+    run.do_all("admit", "set_throttle", "submit_batch")
+    before = run.configs("orders")
+    given = {"throttle_mb_per_second": asked, "allow_low_throttle": True}
+    own = SimpleNamespace(run_id="x", run_after=run.clock.now, triggering_user_name="ann", run_type="manual")
+    for operator in (ChangeRateOperator, ThrottleInFlightOperator):
+        with pytest.raises(
+            InvalidRequestError,
+            match="'throttle_mb_per_second' is .*expected a rate in MB per second, .* at most 1000000",
+        ):
+            operator(task_id="t", dag=DAG("orders"), **given).run_step(run.context, {"dag_run": own})
+    assert run.configs("orders") == before
+    assert not run.record.journal().rate_changes

@@ -58,10 +58,10 @@ with DAG(
         AdmitBatchSensor(task_id="admit"),
         set_throttle,
         SubmitBatchOperator(task_id="submit_batch"),
-        # Half of the rate, but not less than 1 MB/s where that is not allowed: it would be refused.
+        # Half of the rate, but not less than what is allowed: it would be refused.
         ChangeRateOperator(
             task_id="slow_down",
-            throttle_mb_per_second="{{ [params.throttle_mb_per_second / 2, 0 if params.allow_low_throttle else 1] | max }}",
+            throttle_mb_per_second="{{ [params.throttle_mb_per_second / 2, 0.001 if params.allow_low_throttle else 1] | max }}",
             allow_low_throttle="{{ params.allow_low_throttle }}",
         ),
         IsrCatchUpSensor(task_id="sense_isr_catch_up"),
