@@ -17,6 +17,7 @@ from kafka_reassignment_airflow.assets import STOPPED
 from kafka_reassignment_airflow.form.models import CancelForm
 from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.cancel import (
+    AnnounceStopOperator,
     CancelMovesOperator,
     ClearThrottleAfterStopOperator,
     ReportStopOperator,
@@ -52,9 +53,11 @@ with DAG(
     cancel_moves = CancelMovesOperator(task_id="cancel_moves", reassignment_id=stopped)
     settle_moves = SettleMovesOperator(task_id="settle_moves", reassignment_id=stopped)
     clear_throttle = ClearThrottleAfterStopOperator(task_id="clear_throttle", reassignment_id=stopped)
-    report_stop = ReportStopOperator(task_id="report_stop", reassignment_id=stopped, outlets=[STOPPED])
+    report_stop = ReportStopOperator(task_id="report_stop", reassignment_id=stopped)
+    # Where it is skipped, start_roll_back is skipped with it: only what was stopped as a whole can be rolled back.
+    announce_stop = AnnounceStopOperator(task_id="announce_stop", reassignment_id=stopped, outlets=[STOPPED])
     start_roll_back = StartRollBackOperator(
         task_id="start_roll_back", reassignment_id=stopped, roll_back="{{ params.roll_back }}"
     )
 
-    stop >> cancel_moves >> settle_moves >> clear_throttle >> report_stop >> start_roll_back
+    stop >> cancel_moves >> settle_moves >> clear_throttle >> report_stop >> announce_stop >> start_roll_back

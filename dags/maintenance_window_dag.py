@@ -37,7 +37,7 @@ with DAG(
     choose = ChooseRequestsOperator(
         task_id="choose_requests", pre_execute=refuse_unknown_fields, requests="{{ params.requests | tojson }}"
     )
-    # Safe to retry and to clear: each run's id is fixed by that of this run and by the place of its request.
+    # Safe to retry and to clear: each run's id is fixed by that of this run and by its request.
     OpenReassignmentOperator.partial(
         task_id="open_reassignment",
         trigger_dag_id=DAG_ID,

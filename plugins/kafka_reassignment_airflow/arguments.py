@@ -16,11 +16,13 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request.names import brokers_of
+from kafka_reassignment.request.rate import HIGHEST_RATE_MB, LEAST_RATE_MB, MEGABYTE, Rate
 
 T = TypeVar("T")
 
 _INTEGER: TypeAdapter[int] = TypeAdapter(int)
 _NUMBER: TypeAdapter[float] = TypeAdapter(float)
+_RATE: TypeAdapter[float] = TypeAdapter(Rate)
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
 _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
 _BROKERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Annotated[tuple[int, ...], BeforeValidator(brokers_of)])
@@ -41,6 +43,12 @@ def read_integer(name: str, value: object) -> int:
 def read_number(name: str, value: object) -> float:
     """Read a number."""
     return _read(name, value, _NUMBER, "a number")
+
+
+def read_rate(name: str, value: object) -> int:
+    """Read a rate in MB (10^6 bytes) per second, within the bounds of a request's rates; return it in bytes per second."""
+    expected = f"a rate in MB per second, at least {LEAST_RATE_MB:g} and at most {HIGHEST_RATE_MB}"
+    return round(_read(name, value, _RATE, expected) * MEGABYTE)
 
 
 def read_flag(name: str, value: object) -> bool:

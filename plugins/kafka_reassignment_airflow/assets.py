@@ -1,6 +1,7 @@
 """Asset events, by which other DAGs start when a reassignment is over.
 
-Airflow emits an event when a task succeeds. So there is none for a batch that is held: its task waits. Notifiers tell
+Airflow emits an event for each outlet of a task that succeeds. So an outlet is that of a task which is skipped, or
+fails, unless the reassignment is over. And there is none for a batch that is held: its task waits. Notifiers tell
 of that.
 """
 

@@ -154,6 +154,13 @@ class ReassignmentStepOperator(BaseOperator):
         dag = self.get_dag()
         return dag is None or context["dag_run"].run_id != reassignment_id or bool(dag.has_task(task_id))
 
+    def states_before(self, context: Context) -> dict[str, str | None]:
+        """Return the states of the tasks before this one in its run, in their order; None is one that has not begun."""
+        run_id = context["dag_run"].run_id
+        states = context["ti"].get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
+        before = self.get_flat_relative_ids(upstream=True)
+        return {t.task_id: states.get(t.task_id) for t in self.dag.topological_sort() if t.task_id in before}
+
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""
         if self._is_of_own_run and not isinstance(self.reassignment_id, str):

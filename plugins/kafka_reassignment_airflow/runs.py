@@ -101,7 +101,7 @@ def reassignment_of(run_id: str) -> str | None:
 def reassignment_of_run(dag_id: str, run_id: str) -> str:
     """Return the reassignment that a run is about, by its ids alone: that of a batch, else the run itself.
 
-    Only ids of batch runs end with the number of a batch; those of maintenance windows end with a number too.
+    Only ids of batch runs end with the number of a batch; those of maintenance windows may end with a number too.
     """
     return (reassignment_of(run_id) if dag_id == BATCH_DAG_ID else None) or run_id
 

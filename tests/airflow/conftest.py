@@ -31,6 +31,16 @@ def dags():
     return bag.dags
 
 
+@pytest.fixture(scope="module")
+def examples():
+    """DAGs of a user's own, as Airflow parses them."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(str(EXAMPLES))
+    assert bag.import_errors == {}
+    return bag.dags
+
+
 @pytest.fixture(scope="package")
 def mailbox():
     """What this Airflow tells people."""

@@ -7,25 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions._internal.types import ArgNotSet
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.execution_time.task_runner import _execute_task
 
 import kafka_reassignment
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 
 pytestmark = pytest.mark.quick
 
 REFUSES_BY_ITSELF = {"kafka_reassignment", "kafka_partition_count"}
 """Their first task reads the whole conf as a request."""
-
-
-@pytest.fixture(scope="module")
-def examples():
-    return DagBag(str(Path(example_dags.__file__).parent)).dags
 
 
 @pytest.fixture

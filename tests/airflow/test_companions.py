@@ -161,9 +161,9 @@ def test_a_maintenance_window_opens_what_is_asked_for(reassignments, port, creat
     }
     written = "\n".join(f"{field}: {value}" for field, value in request.items())
     assert companion(reassignments, MAINTENANCE_DAG_ID, "window-6", requests=written) == "success"
-    assert reassignments.wait_for_run(DAG_ID, "maintenance__window-6__0") == "success", reassignments.story(
-        "maintenance__window-6__0"
-    )
+    [opened] = reassignments.result(MAINTENANCE_DAG_ID, "window-6", "choose_requests")
+    run = opened["trigger_run_id"]
+    assert reassignments.wait_for_run(DAG_ID, run) == "success", reassignments.story(run)
     assert replicas(port, topic) == {0: (1, 3)}
     assert companion(reassignments, SWEEP_DAG_ID, "sweep-6") == "success"
     assert reassignments.result(SWEEP_DAG_ID, "sweep-6", "sweep_throttles") == {"summaries": {}, "left": []}

@@ -4,15 +4,13 @@ import re
 from copy import deepcopy
 from datetime import timedelta
 from importlib import import_module
-from pathlib import Path
 from traceback import format_exception
 from types import SimpleNamespace
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions._internal.types import ArgNotSet
 from airflow.sdk.definitions.mappedoperator import MappedOperator
-from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, ParamValidationError
 from jsonschema import Draft202012Validator
 
 from kafka_lab.airflow import PROJECT
@@ -33,8 +31,8 @@ from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.resume import resume
-from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.arguments import read_brokers, read_json, read_request
+from kafka_reassignment_airflow.assets import STOPPED
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.form.params import PACED, request_params
 from kafka_reassignment_airflow.form.words import in_form_words
@@ -48,10 +46,8 @@ from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger, Thr
 pytestmark = pytest.mark.quick
 
 
-def test_the_example_dags_parse():
-    bag = DagBag(str(Path(example_dags.__file__).parent))
-    assert bag.import_errors == {}
-    assert set(bag.dags) == {"example_kafka_reassignment", "example_kafka_throttle"}
+def test_the_example_dags_parse(examples):
+    assert set(examples) == {"example_kafka_reassignment", "example_kafka_throttle"}
 
 
 def test_every_dag_file_parses(dags):
@@ -112,7 +108,64 @@ def test_no_run_has_a_timeout_because_it_would_skip_the_teardown(dags):
 
 def test_a_cancel_comes_to_rest_before_it_takes_the_throttle_back(dags):
     order = [t.task_id for t in dags["kafka_reassignment_cancel"].topological_sort()]
-    assert order == ["stop", "cancel_moves", "settle_moves", "clear_throttle", "report_stop", "start_roll_back"]
+    assert order == [
+        "stop",
+        "cancel_moves",
+        "settle_moves",
+        "clear_throttle",
+        "report_stop",
+        "announce_stop",
+        "start_roll_back",
+    ]
+
+
+@pytest.fixture
+def announces(dags):
+    """The task with the outlet by which DAGs start when a reassignment was stopped; it is given a scope."""
+    [found] = [t for t in dags["kafka_reassignment_cancel"].tasks if STOPPED in t.outlets]
+
+    def make(**scope):
+        task, fields = deepcopy(found), {"partitions": (), "topics": (), "foreign": False} | scope
+        for name, value in fields.items():
+            setattr(task, name, value)
+        return task
+
+    return make
+
+
+def outlet_events():
+    return {"outlet_events": {STOPPED: SimpleNamespace(extra=None)}}
+
+
+@pytest.mark.parametrize("scope", [{"partitions": ["orders-0"]}, {"topics": ["orders"]}])
+def test_no_asset_event_says_that_a_reassignment_is_over_of_which_some_partitions_were_stopped(
+    two_batches, announces, scope
+):
+    run = two_batches()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.stop_all(CancelScope(**{name: tuple(names) for name, names in scope.items()}))
+    with pytest.raises(AirflowSkipException):
+        announces(**scope).run_step(run.context, outlet_events())
+
+
+def test_no_asset_event_is_left_where_only_moves_of_others_were_stopped(two_batches, announces):
+    run = two_batches()
+    nobody = run.context_of(run.store.record(run.cluster_id, "cancel-1"))
+    with pytest.raises(AirflowSkipException):
+        announces(foreign=True).run_step(nobody, outlet_events())
+
+
+def test_an_asset_event_says_which_reassignment_was_stopped_unless_it_goes_on(two_batches, announces):
+    run = two_batches()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.stop_all()
+    context = outlet_events()
+    announces().run_step(run.context, context)
+    about = {"cluster_id": run.cluster_id, "reassignment_id": "r", "job": "rebalance"}
+    assert context["outlet_events"][STOPPED].extra == about
+    resume(run.context, by="ann", reason="", has_run=True, dag_id="kafka_reassignment")
+    with pytest.raises(InvalidRequestError, match="resumed"):
+        announces().run_step(run.context, outlet_events())
 
 
 def test_every_task_is_retried_for_six_minutes_at_least(dags):

@@ -3,6 +3,7 @@
 import copy
 import json
 import logging
+import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -54,6 +55,11 @@ def to_trigger(requests, run_id="window"):
     return ChooseRequestsOperator(task_id="choose_requests", requests=requests).execute(context)
 
 
+def run_ids(requests):
+    """The ids of the runs to trigger, by connection."""
+    return {item["conf"]["kafka_conn_id"]: item["trigger_run_id"] for item in to_trigger(requests)}
+
+
 def begin(cluster_id):
     """A reassignment that has the lock of a cluster."""
     store, since = record_store(), datetime(2026, 1, 5, tzinfo=UTC)
@@ -74,9 +80,23 @@ def test_a_cluster_that_has_a_reassignment_gets_no_second_one():
 def test_the_run_of_a_request_has_the_same_id_whichever_clusters_are_free():
     """Else a run that is cleared would take another cluster's run for its own, and leave that cluster out in green."""
     both = asked("kafka_a", "kafka_b")
-    assert [item["trigger_run_id"] for item in to_trigger(both)] == ["maintenance__window__0", "maintenance__window__1"]
+    before = run_ids(both)
+    assert run_ids(copy.deepcopy(both)) == before
+    assert all(re.fullmatch("maintenance__window__[0-9a-f]{10}", run_id) for run_id in before.values())
     begin("a")
-    assert [item["trigger_run_id"] for item in to_trigger(both)] == ["maintenance__window__1"]
+    assert run_ids(both) == {"kafka_b": before["kafka_b"]}
+
+
+def test_the_run_of_a_request_has_an_id_of_its_own_whatever_was_done_to_the_list(clusters):
+    """Else a window that is cleared after an edit would pass over what is asked for now, in green: another run has its id."""
+    clusters["kafka_c"] = "c"
+    before = run_ids(asked("kafka_a", "kafka_b"))
+    assert run_ids(asked("kafka_b")) == {"kafka_b": before["kafka_b"]}, "a line is taken out"
+    assert run_ids(asked("kafka_c", "kafka_b", "kafka_a")).items() > before.items(), "one is put in before the others"
+    changed = run_ids(asked("kafka_a", throttle_mb_per_second=60))
+    assert not set(changed.values()) & set(before.values()), "another rate is another request"
+    written = "Throttle (MB/s): 50\nJob: rebalance\nKafka connection: kafka_a\n"
+    assert run_ids(written) == {"kafka_a": before["kafka_a"]}, "the same request in other words"
 
 
 @pytest.mark.parametrize("run_type", DagRunType)
@@ -182,7 +202,7 @@ def test_no_run_is_opened_into_a_paused_dag(dags):
     task = dags[MAINTENANCE_DAG_ID].get_task("open_reassignment")
     assert "fail_when_dag_is_paused" not in task.partial_kwargs, "the lowest standard provider allowed refuses it"
     opens = task.operator_class(
-        task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="maintenance__window__0", conf={}
+        task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="maintenance__window__3f2a90c1d7", conf={}
     )
     paused = SimpleNamespace(get_dag=lambda dag_id: SimpleNamespace(is_paused=dag_id == DAG_ID))
     with pytest.raises(AirflowFailException, match=f"DAG {DAG_ID} is paused.*then rerun open_reassignment"):
@@ -192,9 +212,9 @@ def test_no_run_is_opened_into_a_paused_dag(dags):
 def test_a_run_is_opened_where_the_dag_is_not_paused(dags):
     task = dags[MAINTENANCE_DAG_ID].get_task("open_reassignment")
     opens = task.operator_class(
-        task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="maintenance__window__0", conf={"job": "x"}
+        task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="maintenance__window__3f2a90c1d7", conf={"job": "x"}
     )
     running = SimpleNamespace(get_dag=lambda _: SimpleNamespace(is_paused=False))
     with pytest.raises(DagRunTriggerException) as asked_for:
         opens.execute({"ti": running})
-    assert (asked_for.value.dag_run_id, asked_for.value.conf) == ("maintenance__window__0", {"job": "x"})
+    assert (asked_for.value.dag_run_id, asked_for.value.conf) == ("maintenance__window__3f2a90c1d7", {"job": "x"})

@@ -1,5 +1,6 @@
 """Which reassignment an order or a look without an id is for, also when its task is cleared days later."""
 
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from tests.airflow.lab import move_json
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment_airflow.operators import throttle
 from kafka_reassignment_airflow.operators.cancel import StopOperator
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
@@ -155,3 +157,38 @@ def test_an_id_from_which_airflow_could_not_make_those_of_later_runs_is_refused_
     preflight = PreflightOperator(task_id="preflight", request={}, batch_dag_id=BATCH_DAG_ID)
     with pytest.raises(InvalidRequestError, match="has 245 characters, expected at most 244"):
         preflight.run_step(long, of("x" * 245))
+
+
+@pytest.mark.parametrize(
+    ("asked", "slower"),
+    [({"throttle_mb_per_second": 50}, 25), ({"throttle_mb_per_second": 1}, 1), ({"throttle_mb_per_second": 1.5}, 1)]
+    + [({"throttle_mb_per_second": rate, "allow_low_throttle": True}, rate / 2) for rate in (1, 0.5)]
+    + [({"throttle_mb_per_second": 0.0015, "allow_low_throttle": True}, 0.001)],
+)
+def test_the_example_slows_down_to_a_rate_that_its_own_request_allows(examples, two_batches, asked, slower):
+    """Else it would be refused, and the copy would go on without that its run gets further, whatever is rerun."""
+    run = two_batches(**asked)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    dag = examples["example_kafka_reassignment"]
+    task = deepcopy(dag.get_task("slow_down"))
+    own = SimpleNamespace(run_id="r", run_after=run.clock.now)
+    task.render_template_fields({"params": dag.params.dump() | asked, "run_id": "r", "dag_run": own})
+    task.run_step(run.context, {"dag_run": own})
+    assert run.record.journal().rate_changes[-1].asked_bytes_per_second == slower * MEGABYTE
+
+
+@pytest.mark.parametrize("asked", [50_000_000, "50000000", "1000000.1", "nan", "inf", "1e305", 0, -1, "0.0001", True])
+def test_a_rate_that_no_request_may_ask_for_is_refused_to_an_operator_too(run, asked):
+    """Such as one of bytes given for one of MB: it would set 50 TB/s in green."""
+    run.do_all("admit", "set_throttle", "submit_batch")
+    before = run.configs("orders")
+    given = {"throttle_mb_per_second": asked, "allow_low_throttle": True}
+    own = SimpleNamespace(run_id="x", run_after=run.clock.now, triggering_user_name="ann", run_type="manual")
+    for operator in (ChangeRateOperator, ThrottleInFlightOperator):
+        with pytest.raises(
+            InvalidRequestError,
+            match="'throttle_mb_per_second' is .*expected a rate in MB per second, .* at most 1000000",
+        ):
+            operator(task_id="t", dag=DAG("orders"), **given).run_step(run.context, {"dag_run": own})
+    assert run.configs("orders") == before
+    assert not run.record.journal().rate_changes

@@ -5,11 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import TriggerRule
+from airflow.sdk.exceptions import AirflowSkipException
 from tests.airflow.dag_runs import cleared_with, counted_tasks, ends_green
 
 from kafka_reassignment.advice import Rerun
-from kafka_reassignment.errors import BatchIncompleteError
+from kafka_reassignment.errors import BatchIncompleteError, UnhealthyClusterError, VerificationError
+from kafka_reassignment.steps.approval import approval
 from kafka_reassignment.steps.batch import BATCH_STEPS
+from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID
 
 pytestmark = pytest.mark.quick
@@ -104,6 +108,71 @@ def test_every_other_dag_has_one_task_or_counts_each_of_its_tasks(dags):
     for dag_id in set(dags) - {DAG_ID, CANCEL_DAG_ID, BATCH_DAG_ID}:
         for task in dags[dag_id].tasks:
             assert task.trigger_rule == TriggerRule.ALL_SUCCESS, dag_id
+
+
+@pytest.fixture
+def example(examples):
+    return examples["example_kafka_reassignment"]
+
+
+def report_of(example, run, **states):
+    """What the last task of the example does, in a run whose other tasks are in these states, or have succeeded."""
+    states = dict.fromkeys(example.task_ids, "success") | states
+    ti = SimpleNamespace(
+        dag_id=example.dag_id,
+        task_id="report",
+        try_number=1,
+        get_task_states=lambda *, dag_id, run_ids: {run_ids[0]: states},
+    )
+    of = SimpleNamespace(run_id="r", triggering_user_name="ann", run_type="manual")
+    return example.get_task("report").run_step(run.context, {"ti": ti, "dag_run": of, "outlet_events": {}})
+
+
+SKIPPED = ("drop_old_replicas", "elect_leaders", "verify")
+"""The tasks of the example that Airflow skips when a person marks its run while data copies."""
+
+
+@pytest.mark.parametrize("marked_as", ["success", "failed"])
+def test_a_run_of_the_example_that_is_marked_while_data_copies_is_not_green(example, run, marked_as):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    states = {"sense_isr_catch_up": marked_as, "clear_throttle": "failed", **dict.fromkeys(SKIPPED, "skipped")}
+    first = "sense_isr_catch_up" if marked_as == "failed" else "drop_old_replicas"
+    with pytest.raises(VerificationError, match="is not verified: its latest verify has not run") as e:
+        report_of(example, run, **states)
+    assert e.value.advice == (Rerun(first),)
+    assert counted_tasks(example) == {"report"}
+    assert not ends_green(example, states | {"report": "failed"})
+
+
+def test_the_last_task_of_the_example_runs_whatever_became_of_the_others(example):
+    last = example.get_task("report")
+    assert last.is_teardown
+    assert last.trigger_rule == TriggerRule.ALL_DONE
+    assert not last.downstream_task_ids
+
+
+def test_a_run_of_the_example_is_green_when_all_is_verified(example, two_batches):
+    run = two_batches()
+    run.run_batches()
+    elect_leaders(run.context)
+    verify(run.context)
+    assert "batches: 2" in report_of(example, run)
+    assert ends_green(example, dict.fromkeys(example.task_ids, "success"))
+
+
+def test_a_run_of_the_example_that_only_validates_is_green_when_that_is_done(example, two_batches):
+    run = two_batches(validate_only=True)
+    with pytest.raises(VerificationError, match="Rerun approve"):
+        report_of(example, run, approve="failed", verify="upstream_failed")
+    assert approval(run.context) == "stop"
+    with pytest.raises(AirflowSkipException, match="nothing to report"):
+        report_of(example, run, approve="skipped", verify="skipped")
+    assert ends_green(example, dict.fromkeys(example.task_ids, "skipped"))
+    preflight_again = run.context
+    with pytest.raises(UnhealthyClusterError), preflight_again.audited("preflight"):
+        raise UnhealthyClusterError("since then")
+    with pytest.raises(VerificationError):
+        report_of(example, run, preflight="failed", verify="upstream_failed")
 
 
 def test_each_task_of_a_finished_batch_that_is_cleared_changes_nothing_and_says_so(batch, run, caplog):

@@ -9,6 +9,7 @@ from typing import Literal
 from kafka_reassignment.advice import CANCEL_DAG_ID
 from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
 from kafka_reassignment.record.approvals import PlanApproval
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.steps.base.approval_rules import ApprovalRules, missing_approvals, why_asked
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.finished import is_finished_reassignment
@@ -18,6 +19,8 @@ from kafka_reassignment.steps.validate_only import what_would_be_done
 LONGEST_REASON = 500
 """Characters of a reason that are kept."""
 
+BEFORE_BATCHES = frozenset({"preflight", "plan", "approve"})
+"""The steps of a request that only validates; others refuse it."""
 
 Approval = Literal["go", "ask", "stop"]
 
@@ -54,6 +57,14 @@ def approval(run: RunContext, rules: ApprovalRules | None = None) -> Approval:
         event.outcome = "skipped"
         event.summary = "approved already" if why else "neither the request nor the plan's size asks for an approval"
     return "go"
+
+
+def is_validated(run: RunContext) -> bool:
+    """Whether the request only validates, and the last step of this reassignment has done so."""
+    if not run.record.exists or not run.request.validate_only:
+        return False
+    last = next((e for e in run.record.audit.latest(LATEST_EVENTS) if e.step in BEFORE_BATCHES), None)
+    return last is not None and last.step == "approve" and last.outcome == "skipped"
 
 
 def answer_within(run: RunContext) -> timedelta | None:

@@ -370,8 +370,13 @@ def _restored(run: RunContext, event: AuditDraft) -> tuple[Restored, tuple[str, 
     return replace(restored, owed=owed), owed_by_down
 
 
-def write_report(run: RunContext) -> str:
+def write_report(run: RunContext, not_done: Sequence[str] = ()) -> str:
     """Write the report, release the cluster's lock, and return the report's text.
+
+    Args:
+        run: the reassignment.
+        not_done: tasks of its run before this one that have not succeeded, in their order: the first one is to be rerun
+            where it is not verified.
 
     Raises:
         StoppedError: it was stopped since, and may be rolled back.
@@ -384,7 +389,7 @@ def write_report(run: RunContext) -> str:
     with run.audited("report") as event:
         refuse_stopped(run.record)
         recorded, plan = run.recorded, run.plan()
-        _require_verified(run)
+        _require_verified(run, not_done)
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)
@@ -408,7 +413,7 @@ def write_report(run: RunContext) -> str:
         return text
 
 
-def _require_verified(run: RunContext) -> None:
+def _require_verified(run: RunContext, not_done: Sequence[str]) -> None:
     latest = run.record.audit.latest(LATEST_EVENTS)
     outcome = next((e.outcome for e in latest if e.step == "verify"), None)
     if outcome != "succeeded":
@@ -416,7 +421,7 @@ def _require_verified(run: RunContext) -> None:
             f"Reassignment {run.record.reassignment_id} is not verified: its latest verify "
             + ("has not run" if outcome is None else outcome)
             + ", so there is nothing to report as done",
-            Rerun("verify"),
+            Rerun(next(iter(not_done), "verify")),
         )
 
 

@@ -5,7 +5,7 @@ The id of the DAG run is the identity of the reassignment: every operator uses i
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, chain
+from airflow.sdk import DAG, TriggerRule, chain
 
 from kafka_reassignment_airflow.operators.batch import (
     ClearThrottleOperator,
@@ -29,10 +29,21 @@ with DAG(
     dag_id="example_kafka_reassignment",
     schedule=None,
     doc_md=__doc__,
-    params={"kafka_conn_id": "kafka_default", "topics": ["orders"], "brokers": [4, 5, 6], "throttle_mb_per_second": 50},
+    params={
+        "kafka_conn_id": "kafka_default",
+        "topics": ["orders"],
+        "brokers": [4, 5, 6],
+        "throttle_mb_per_second": 50,
+        "allow_low_throttle": False,
+    },
     default_args={"retries": 4, "kafka_conn_id": "{{ params.kafka_conn_id }}"},
 ):
     set_throttle = SetThrottleOperator(task_id="set_throttle")
+    # Not to tear anything down: this DAG has a teardown, so when a person marks a run, Airflow skips all tasks to come
+    # but the teardowns and takes the state of the run from its last task. A skipped one would be green while data
+    # copies. So it runs in any case, and fails unless the reassignment is verified.
+    report = ReportOperator(task_id="report").as_teardown(setups=set_throttle, on_failure_fail_dagrun=True)
+    report.trigger_rule = TriggerRule.ALL_DONE
     chain(
         # This DAG runs one batch: all replicas of a partition move at once, and a plan of more batches is refused.
         PreflightOperator(
@@ -47,11 +58,16 @@ with DAG(
         AdmitBatchSensor(task_id="admit"),
         set_throttle,
         SubmitBatchOperator(task_id="submit_batch"),
-        ChangeRateOperator(task_id="slow_down", throttle_mb_per_second="{{ params.throttle_mb_per_second / 2 }}"),
+        # Half of the rate, but not less than what is allowed: it would be refused.
+        ChangeRateOperator(
+            task_id="slow_down",
+            throttle_mb_per_second="{{ [params.throttle_mb_per_second / 2, 0.001 if params.allow_low_throttle else 1] | max }}",
+            allow_low_throttle="{{ params.allow_low_throttle }}",
+        ),
         IsrCatchUpSensor(task_id="sense_isr_catch_up"),
         DropOldReplicasOperator(task_id="drop_old_replicas"),
         ClearThrottleOperator(task_id="clear_throttle").as_teardown(setups=set_throttle, on_failure_fail_dagrun=True),
         ElectLeadersOperator(task_id="elect_leaders"),
         VerifyOperator(task_id="verify"),
-        ReportOperator(task_id="report"),
+        report,
     )

@@ -113,7 +113,8 @@ class StartNextBatchOperator(BatchStepOperator, TriggerReassignmentRunOperator):
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Return the run of the next batch."""
-        following = next_batch(run, self.batch_number, self._failed_tasks(context))
+        failed = [task_id for task_id, state in self.states_before(context).items() if state in FAILED]
+        following = next_batch(run, self.batch_number, failed)
         if following is None:
             raise AirflowSkipException(f"No batch is to be started after batch {self.batch_number}")
         reassignment_id = run.record.reassignment_id
@@ -123,12 +124,3 @@ class StartNextBatchOperator(BatchStepOperator, TriggerReassignmentRunOperator):
             batch_conf(self.kafka_conn_id, reassignment_id, following),
             batch_note(run.request.job, reassignment_id, following, run.plan().batches),
         )
-
-    def _failed_tasks(self, context: Context) -> list[str]:
-        """Return the tasks before this one that have failed in its run, in their order."""
-        run_id = context["dag_run"].run_id
-        states = context["ti"].get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
-        before = self.get_flat_relative_ids(upstream=True)
-        return [
-            t.task_id for t in self.dag.topological_sort() if t.task_id in before and states.get(t.task_id) in FAILED
-        ]

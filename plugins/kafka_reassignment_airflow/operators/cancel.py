@@ -164,10 +164,25 @@ class ReportStopOperator(CancelStepOperator):
     """
 
     def run_step(self, run: RunContext, context: Context) -> str:
-        """Return the report, and leave an asset event where the task has that outlet."""
-        report = report_stop(run, self.scope)
+        """Return the report."""
+        return report_stop(run, self.scope)
+
+
+class AnnounceStopOperator(CancelStepOperator):
+    """Leave an asset event where the whole reassignment was stopped and the task has that outlet; skipped otherwise.
+
+    A task of its own, because Airflow emits an event for each outlet of a task that succeeds: a reassignment of which
+    some partitions were stopped goes on. Fails where it was resumed since. Changes nothing, so nothing is left behind.
+
+    .. seealso:: :class:`CancelStepOperator` for the parameters.
+    """
+
+    def run_step(self, run: RunContext, context: Context) -> None:
+        """Say in the event which reassignment is over."""
+        if not (self.scope.is_whole and run.record.exists):
+            raise AirflowSkipException("No reassignment was stopped as a whole: none is over by this")
+        refuse_resumed(run, RecordView(run.record), self.scope)
         announce(self, context, STOPPED, run)
-        return report
 
 
 class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,7 +47,7 @@ class ChooseRequestsOperator(BaseOperator):
         self.requests = requests
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Return the requests to open, each with the id of its run: the same one when this is run again."""
+        """Return the requests to open, each with the id of its run: the same one when this is run again and the request is the same."""
         with translate_errors(self.log):
             given = read_json(self.requests)
             requests = given if given is not None else self._kept()
@@ -54,8 +56,8 @@ class ChooseRequestsOperator(BaseOperator):
                 return []
             run_id = context["dag_run"].run_id
             return [
-                {"conf": fields, "trigger_run_id": _run_id(run_id, position)}
-                for position, fields in enumerate(_checked(requests))
+                {"conf": fields, "trigger_run_id": _run_id(run_id, fields)}
+                for fields in _checked(requests)
                 if self._is_free(fields)
             ]
 
@@ -107,13 +109,15 @@ class OpenReassignmentOperator(TriggerDagRunOperator):
         return super().execute(context)
 
 
-def _run_id(run_id: str, position: int) -> str:
-    """Return the id of the run of one request.
+def _run_id(run_id: str, fields: Mapping[str, Any]) -> str:
+    """Return the id of the run of one request: the same for the same request of the same window, and no other's.
 
-    It begins with a word of its own: Airflow 3.2 takes a run that an operator triggers for a manual one, and refuses it
-    an id that begins as those of scheduled runs do.
+    By the request itself, its connection among its fields: a list may be edited before the window's run is cleared, and
+    a run that is there already is passed over in green. It begins with a word of its own: Airflow 3.2 takes a run that
+    an operator triggers for a manual one, and refuses it an id that begins as those of scheduled runs do.
     """
-    return f"maintenance__{run_id}__{position}"
+    written = json.dumps(fields, sort_keys=True)
+    return f"maintenance__{run_id}__{hashlib.sha256(written.encode()).hexdigest()[:10]}"
 
 
 def _checked(requests: object) -> list[dict[str, Any]]:

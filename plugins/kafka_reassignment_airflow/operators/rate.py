@@ -10,10 +10,9 @@ from airflow.sdk import Context
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment_airflow.arguments import read_brokers, read_flag, read_number
+from kafka_reassignment_airflow.arguments import read_brokers, read_flag, read_rate
 from kafka_reassignment_airflow.running import OrderOperator
 
 BOTH = "both"
@@ -29,7 +28,8 @@ class ChangeRateOperator(OrderOperator):
     Left behind when it dies half-way: the new rate on some brokers, all of it in the journal; the batch's next
     look sets the rest.
 
-    :param throttle_mb_per_second: the new rate of each broker in MB (10^6 bytes) per second (templated).
+    :param throttle_mb_per_second: the new rate of each broker in MB (10^6 bytes) per second, at most 1,000,000
+        (templated).
     :param brokers: ids of the brokers whose rate changes; a list or JSON of one (templated). All when empty.
     :param side: what brokers send (``leader``), what they receive (``follower``), or ``both`` (templated).
     :param allow_low_throttle: accept less than 1 MB/s, which Kafka cannot hold accurately (templated).
@@ -60,10 +60,9 @@ class ChangeRateOperator(OrderOperator):
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Change it, and return what is in force now."""
-        megabytes = read_number("throttle_mb_per_second", self.throttle_mb_per_second)
         return change_rate(
             run,
-            asked_bytes_per_second=round(megabytes * MEGABYTE),
+            asked_bytes_per_second=read_rate("throttle_mb_per_second", self.throttle_mb_per_second),
             brokers=read_brokers(self.brokers) or None,
             sides=_sides(self.side),
             allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),

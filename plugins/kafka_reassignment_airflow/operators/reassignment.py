@@ -7,13 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Context, DagRunState, Param
+from airflow.sdk import Context, DagRunState, Param, TaskInstanceState
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from kafka_reassignment.plan.score_card import headline
 from kafka_reassignment.plan.store import read_summary
-from kafka_reassignment.steps.approval import Answered, Approval, answer_within, answered, approval, not_answered
+from kafka_reassignment.steps.approval import (
+    Answered,
+    Approval,
+    answer_within,
+    answered,
+    approval,
+    is_validated,
+    not_answered,
+)
 from kafka_reassignment.steps.base.approval_rules import why_asked
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.chain import first_batch
@@ -279,14 +287,19 @@ class VerifyOperator(ReassignmentStepOperator):
 class ReportOperator(ReassignmentStepOperator):
     """Write the report into the record and release the cluster's lock; the result is the report's text.
 
-    Left behind when it dies half-way: the lock of the cluster.
+    Fails unless the reassignment is verified, whatever became of the tasks before it, and is skipped where the request
+    only validates and that is done. So it may be a teardown, which runs in any case. Left behind when it dies half-way:
+    the lock of the cluster.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Return the report; tell people, and leave an asset event where the task has that outlet."""
-        report = write_report(run)
+        if is_validated(run):
+            raise AirflowSkipException("Validated only: there is nothing to report")
+        not_done = [t for t, state in self.states_before(context).items() if state != TaskInstanceState.SUCCESS]
+        report = write_report(run, not_done)
         tell(run.record, context, Happened.FINISHED, report, once="")
         announce(self, context, FINISHED, run)
         return report

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
-from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
-from kafka_reassignment_airflow.arguments import read_flag, read_number, read_texts
+from kafka_reassignment_airflow.arguments import read_flag, read_rate, read_texts
 from kafka_reassignment_airflow.base import RECORD_OF_NO_REASSIGNMENT, ReassignmentStepOperator, requested_by
 
 
@@ -30,7 +29,7 @@ class ThrottleInFlightOperator(ReassignmentStepOperator):
     Left behind when it dies half-way: part of the throttle, all of it in the journal.
 
     :param throttle_mb_per_second: what each of the brokers may send, and what it may receive, in MB (10^6 bytes) per
-        second (templated).
+        second, at most 1,000,000 (templated).
     :param partitions: which moves, by partition, such as ``orders-3``; a list or JSON of one (templated).
     :param topics: topics, or patterns of topics, all of whose moves are meant; a list or JSON of one (templated). All
         that is in flight is meant when both are empty.
@@ -66,12 +65,11 @@ class ThrottleInFlightOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Set what is not set yet."""
-        megabytes = read_number("throttle_mb_per_second", self.throttle_mb_per_second)
         return throttle_in_flight(
             run,
             CancelScope(read_texts("partitions", self.partitions), topics=read_texts("topics", self.topics)),
             kafka_conn_id=self.kafka_conn_id,
-            asked_bytes_per_second=round(megabytes * MEGABYTE),
+            asked_bytes_per_second=read_rate("throttle_mb_per_second", self.throttle_mb_per_second),
             allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),
             by=requested_by(context),
             asked_at=context["dag_run"].run_after,
