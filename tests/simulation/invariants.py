@@ -257,7 +257,9 @@ def _stop_says_what_is_left(play: Play, run: Any) -> list[Violation]:
         seen = play.state.partitions.get(move.partition)
         if named and str(move.partition) not in named:
             continue
-        if seen is None or move.partition in play.touched or seen.in_flight or str(move.partition) in said:
+        if seen is None or move.partition in play.touched or move.partition.topic in play.deleted_topics:
+            continue
+        if seen.in_flight or str(move.partition) in said:
             continue
         here = set(seen.replicas)
         is_on_its_way = any(here <= {*m.current, *m.target} for m in later if m.partition == move.partition)

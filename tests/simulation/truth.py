@@ -256,11 +256,11 @@ class Truth:
     def last_batches(self, reassignment_id: str) -> dict[str, int]:
         """Return by partition the last batch of a reassignment that has moved it, or has begun to."""
 
-        def accepted(number: int) -> tuple[str, ...]:
+        def moved(number: int) -> frozenset[str]:
             submitted = self.record(reassignment_id).submitted(number)
-            return () if submitted is None else submitted.accepted
+            return frozenset(() if submitted is None else {*submitted.accepted} - {*submitted.done_before})
 
-        return self._last(("begun", reassignment_id), accepted)
+        return self._last(("begun", reassignment_id), moved)
 
     def submitted_since(self, reassignment_id: str, at: datetime) -> frozenset[str]:
         """Return the partitions of batches of a reassignment that were submitted after a moment: it was resumed."""
