@@ -7,7 +7,7 @@ settled then is asked for again at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, RESUME_DAG_ID
@@ -15,7 +15,7 @@ from kafka_reassignment.decisions.cancel import Settling, settling
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.supersede import SupersedeAction, supersede
 from kafka_reassignment.errors import ClusterUnavailableError, name_some
-from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
+from kafka_reassignment.model import Batch, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.ports import in_slices
@@ -35,26 +35,32 @@ def supersede_foreign(
 ) -> tuple[View, dict[TopicPartition, str]]:
     """Cancel what others (or an earlier reassignment) are doing to this batch's partitions, if the request asks for it.
 
+    A slice at a time, each decided on a look right before: to ask how far replicas are behind takes a while.
+
     Returns what is seen then, and for each partition that stays as it is why a cancel would not be safe.
     """
-    in_the_way = [s for s in batch.steps if s.partition in view.in_flight and _in_the_way(phase(s, view).phase)]
+    in_the_way = _in_the_way(batch.steps, view)
     if not in_the_way or not run.request.supersede:
         return view, {}
     lag = _bytes_behind(run, [s.partition for s in in_the_way], view)
-    to_cancel: dict[TopicPartition, str] = {}
+    cancelled: dict[str, str] = {}
     kept: dict[TopicPartition, str] = {}
-    for s in in_the_way:
-        decided = supersede(s.partition, s.reassignment.target, view, lag=lag.get(s.partition))
-        if decided.action is SupersedeAction.CANCEL:
-            to_cancel[s.partition] = decided.reason
-        elif decided.action is SupersedeAction.REFUSED:
-            kept[s.partition] = decided.reason
-            run.log.warning("Not superseded: %s: %s", s.partition, decided.reason)
-    refused = cancel(run, to_cancel)
-    event.facts["superseded"] = {p: r for p, r in as_texts(to_cancel).items() if p not in as_texts(refused)}
-    cancelled = set(to_cancel) - set(refused)
-    view = _look_until(run, batch.partitions, lambda seen: not cancelled & set(seen.in_flight))
-    return view, {**kept, **{p: str(refusal) for p, refusal in refused.items()}}
+    event.facts["superseded"] = cancelled
+    for part in in_slices(in_the_way, run.controller.slice_size):
+        now = observe(run.cluster, [s.partition for s in part])
+        to_cancel: dict[TopicPartition, str] = {}
+        for s in _in_the_way(part, now):
+            decided = supersede(s.partition, s.reassignment.target, now, lag=lag.get(s.partition))
+            if decided.action is SupersedeAction.CANCEL:
+                to_cancel[s.partition] = decided.reason
+            elif decided.action is SupersedeAction.REFUSED:
+                kept[s.partition] = decided.reason
+                run.log.warning("Not superseded: %s: %s", s.partition, decided.reason)
+        refused = cancel(run, to_cancel)
+        cancelled |= as_texts({p: reason for p, reason in to_cancel.items() if p not in refused})
+        kept |= {p: str(refusal) for p, refusal in refused.items()}
+    view = _look_until(run, batch.partitions, lambda seen: not any(str(p) in cancelled for p in seen.in_flight))
+    return view, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +220,9 @@ def _look_until(run: RunContext, partitions: Collection[TopicPartition], is_so: 
     return view
 
 
-def _in_the_way(at: Phase) -> bool:
-    return at in {Phase.FOREIGN, Phase.STUCK}
+def _in_the_way(steps: Iterable[Step], view: View) -> list[Step]:
+    """Return the steps whose partitions are in flight to somewhere else, or never get there."""
+    return [s for s in steps if phase(s, view).phase in {Phase.FOREIGN, Phase.STUCK}]
 
 
 def _bytes_behind(

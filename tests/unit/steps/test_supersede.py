@@ -1,5 +1,7 @@
 """KIP-236: a new target for partitions that are already moving, and taking over from an earlier reassignment."""
 
+from collections.abc import Callable
+
 import pytest
 from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
@@ -80,6 +82,37 @@ def test_a_cancel_that_would_break_min_isr_is_refused_with_a_warning(reassignmen
     left_out = run.record.submitted(1).left_out["orders-0"]
     assert "would drop 3, which is needed while 2 is out of sync" in left_out
     assert "Not superseded: orders-0" in caplog.text
+
+
+def right_after(cluster, call: str, then: Callable[[], object]) -> None:
+    """Do something once, right after the next answer to this call."""
+    answer = getattr(cluster, call)
+
+    def late(*args, **kwargs):
+        seen = answer(*args, **kwargs)
+        if getattr(cluster, call) is late:
+            delattr(cluster, call)
+            then()
+        return seen
+
+    setattr(cluster, call, late)
+
+
+def test_a_cancel_is_decided_on_what_is_seen_after_brokers_were_asked_how_far_replicas_are_behind(
+    reassignment, cluster
+):
+    """They may take half a minute to answer, and one of the original replicas may be lost meanwhile."""
+    strict = ConfigChange(ConfigResource.topic("orders"), "min.insync.replicas", ConfigOperation.SET, "2")
+    cluster.alter_configs([strict])
+    start_elsewhere(cluster, (1, 3, 4))
+    cluster.catch_up(ORDERS_0, 3)
+    run = reassignment([move("orders", 0, (1, 2), (1, 5))], supersede=True)
+    run.do_all("admit", "set_throttle")
+    right_after(cluster, "describe_log_dirs", lambda: cluster.kill(2))
+    run.do("submit_batch")
+    assert cluster.list_reassignments()[ORDERS_0].target == (1, 3, 4)
+    assert ORDERS_0 not in cluster.blocked_producers()
+    assert "would drop 3, which is needed while 2 is out of sync" in run.record.submitted(1).left_out["orders-0"]
 
 
 def test_the_snapshot_shows_moves_in_flight_as_a_cancel_leaves_them(reassignment, cluster):
