@@ -31,13 +31,25 @@ LOOKS = 20
 
 
 def supersede_foreign(
-    run: RunContext, batch: Batch, view: View, event: AuditDraft
+    run: RunContext, batch: Batch, view: View, event: AuditDraft, check: Callable[[], None]
 ) -> tuple[View, dict[TopicPartition, str]]:
     """Cancel what others (or an earlier reassignment) are doing to this batch's partitions, if the request asks for it.
 
     A slice at a time, each decided on a look right before: to ask how far replicas are behind takes a while.
 
-    Returns what is seen then, and for each partition that stays as it is why a cancel would not be safe.
+    Args:
+        run: of the reassignment.
+        batch: what takes part in it.
+        view: what is seen of it.
+        event: gets what was cancelled.
+        check: called right before each request, raises where nothing may be submitted for the batch any more.
+
+    Returns:
+        What is seen then, and for each partition that stays as it is why a cancel would not be safe.
+
+    Raises:
+        OvertakenError: another try has carried the batch on since.
+        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
     """
     in_the_way = _in_the_way(batch.steps, view)
     if not in_the_way or not run.request.supersede:
@@ -56,6 +68,10 @@ def supersede_foreign(
             elif decided.action is SupersedeAction.REFUSED:
                 kept[s.partition] = decided.reason
                 run.log.warning("Not superseded: %s: %s", s.partition, decided.reason)
+        if not to_cancel:
+            continue
+        run.require_go_ahead()
+        check()
         refused = cancel(run, to_cancel)
         cancelled |= as_texts({p: reason for p, reason in to_cancel.items() if p not in refused})
         kept |= {p: str(refusal) for p, refusal in refused.items()}
@@ -136,8 +152,8 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     cancelled where that is safe, and what is between two assignments goes to one of them; nothing is copied. A slice at
     a time, each right after a look at its ISR, as drops are. A move in flight that is planned again, and that no cancel
     brings to where it is planned from, is left to its batch. So is, before the first batch, what is half-way and
-    planned from elsewhere than the end that it would go to: there its steps would be stale. Without the lock of the
-    cluster this only looks.
+    planned from elsewhere than the end that it would go to: there its steps would be stale. From the slice on before
+    which it has lost the lock of the cluster, or was stopped, this only looks.
 
     Raises:
         RecordDamagedError: nobody can tell what it has left.
@@ -149,7 +165,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     partitions = [s.partition for s in left.steps]
     planned = read_targets_of(run.record.plan_ref(), partitions)
     counted_on = _replicas_in_snapshot(run, partitions) | {p: move.current for p, move in planned.items()}
-    may_act = run.is_own(run.store.lock_owner(run.record.cluster_id))
+    may_act = True
     is_begun = run.record.submitted(1) is not None
     done: dict[str, str] = {}
     unsettled: dict[TopicPartition, str] = {}
@@ -169,6 +185,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
         }
         unsettled |= {p: why for p, why in decided.unsettled.items() if p not in planned}
         ends |= decided.ends(view)
+        may_act = may_act and _may_act(run)
         if not may_act:
             continue
         refused = {**cancel(run, to_cancel), **submit(run, view, to_submit, None)}
@@ -183,6 +200,10 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     if may_act:
         note_settled_of(run, superseded, ends)
     return {p: why for p, why in unsettled.items() if str(p) not in done}
+
+
+def _may_act(run: RunContext) -> bool:
+    return run.record.stopped() is None and run.is_own(run.store.lock_owner(run.record.cluster_id))
 
 
 def left_half_way(run: RunContext) -> dict[TopicPartition, str]:

@@ -1,15 +1,17 @@
 """KIP-236: a new target for partitions that are already moving, and taking over from an earlier reassignment."""
 
-from collections.abc import Callable
-
 import pytest
-from tests.steps_lab import Run, StillWaiting, move
+from tests.steps_lab import Run, StillWaiting, move, right_after
 from upath import UPath
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     LockedForSecondsError,
+    LockLostError,
+    OvertakenError,
+    ReassignmentError,
     ReassignmentInProgressError,
     RecordDamagedError,
     StoppedError,
@@ -84,20 +86,6 @@ def test_a_cancel_that_would_break_min_isr_is_refused_with_a_warning(reassignmen
     assert "Not superseded: orders-0" in caplog.text
 
 
-def right_after(cluster, call: str, then: Callable[[], object]) -> None:
-    """Do something once, right after the next answer to this call."""
-    answer = getattr(cluster, call)
-
-    def late(*args, **kwargs):
-        seen = answer(*args, **kwargs)
-        if getattr(cluster, call) is late:
-            delattr(cluster, call)
-            then()
-        return seen
-
-    setattr(cluster, call, late)
-
-
 def test_a_cancel_is_decided_on_what_is_seen_after_brokers_were_asked_how_far_replicas_are_behind(
     reassignment, cluster
 ):
@@ -113,6 +101,42 @@ def test_a_cancel_is_decided_on_what_is_seen_after_brokers_were_asked_how_far_re
     assert cluster.list_reassignments()[ORDERS_0].target == (1, 3, 4)
     assert ORDERS_0 not in cluster.blocked_producers()
     assert "would drop 3, which is needed while 2 is out of sync" in run.record.submitted(1).left_out["orders-0"]
+
+
+def stopped_by_a_person(run, cluster):
+    cancel.stop(run.context, WHOLE, by="bob")
+    return StoppedError
+
+
+def superseded_in_its_turn(run, cluster):
+    preflight(second(run), REQUEST, "bob")
+    cluster.alter_reassignments({ORDERS_0: None})
+    start_elsewhere(cluster, (1, 2, 6))
+    return StoppedError
+
+
+def released(run, cluster):
+    run.store.release(run.cluster_id, "r")
+    return LockLostError
+
+
+def overtaken_by_another_try(run, cluster):
+    run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    start_elsewhere(cluster, (1, 6))
+    return OvertakenError
+
+
+@pytest.mark.parametrize("meanwhile", [stopped_by_a_person, superseded_in_its_turn, released, overtaken_by_another_try])
+def test_a_try_that_may_not_go_on_any_more_cancels_nothing_of_others(reassignment, cluster, meanwhile):
+    start_elsewhere(cluster, (1, 4))
+    run = reassignment([move("orders", 0, (1, 2), (1, 5))], supersede=True)
+    run.do_all("admit", "set_throttle")
+    happened = []
+    right_after(cluster, "describe_log_dirs", lambda: happened.append(meanwhile(run, cluster)))
+    with pytest.raises(ReassignmentError) as refused:
+        run.do("submit_batch")
+    assert [type(refused.value)] == happened
+    assert cluster.list_reassignments()[ORDERS_0].target in {(1, 4), (1, 2, 6), (1, 6)}
 
 
 def test_the_snapshot_shows_moves_in_flight_as_a_cancel_leaves_them(reassignment, cluster):
@@ -153,6 +177,10 @@ REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10, "supersede": True}
 
 def second(run: Run) -> RunContext:
     return run.context_of(run.store.record(run.cluster_id, "second"))
+
+
+def third(run: Run) -> RunContext:
+    return run.context_of(run.store.record(run.cluster_id, "third"))
 
 
 def test_a_second_reassignment_is_reported_who_holds_the_cluster(reassignment):
@@ -350,6 +378,16 @@ def test_a_move_of_what_was_superseded_is_cancelled_before_the_batch_that_moves_
     then.run_batches()
     assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 1)} == then.replicas()
     then.finish()
+
+
+def test_what_was_superseded_is_settled_no_further_once_the_lock_is_lost(reassignment, cluster, monkeypatch):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    then = superseding(first, reassignment, [move("orders", 2, (3, 1), (3, 4))])
+    monkeypatch.setattr(Controller, "slice_size", 1)
+    right_after(cluster, "alter_reassignments", lambda: preflight(third(then), REQUEST, "carol"))
+    then.start()
+    assert [*cluster.list_reassignments()] == [TopicPartition("orders", 1)], "the third one settles it"
 
 
 @pytest.mark.parametrize("is_planned", [True, False])
