@@ -10,6 +10,7 @@ from kafka_reassignment.decisions.moves import (
     Expansions,
     expansions_to_submit,
     never_completes,
+    to_begin,
     waits_for,
 )
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
@@ -96,6 +97,7 @@ def reasons_to_wait(
     log_dirs: Iterable[LogDir] = (),
     keep_free_share: float = 0.1,
     allowed_unhealthy_partitions: int | None = 0,
+    supersede: bool = False,
     goes_without_blocked: bool = False,
     other_reasons: Sequence[str] = (),
 ) -> tuple[str, ...]:
@@ -115,14 +117,14 @@ def reasons_to_wait(
         log_dirs: of the receiving brokers; those that report no sizes do not count.
         keep_free_share: the part of each log dir that has to stay free.
         allowed_unhealthy_partitions: this many partitions elsewhere may be unhealthy; any number when None.
+        supersede: moves of other clients of its partitions are cancelled when it is submitted.
         goes_without_blocked: start although no step can start now; all of them are left for later.
         other_reasons: found elsewhere: the maintenance window, ``outpaced``.
     """
-    due = expansions_to_submit(batch, seen)
-    waiting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due.to_submit))
+    beginning = to_begin(batch, seen, supersede=supersede)
     reasons = [
         *other_reasons,
-        *([] if goes_without_blocked else _blocked_reasons(due)),
+        *([] if goes_without_blocked else _blocked_reasons(expansions_to_submit(batch, seen))),
         *_health_reasons(cluster_health.elsewhere(set(batch.partitions)), allowed_unhealthy_partitions),
     ]
     if foreign:
@@ -134,7 +136,7 @@ def reasons_to_wait(
         reasons.append(f"these moves do not end by themselves: {name_some(f'{p} ({why})' for p, why in hung.items())}")
     if throttled:
         reasons.append(f"the throttle of this reassignment is on {name_some(throttled)}, which it began to move")
-    reasons += _disk_reasons(waiting, log_dirs, keep_free_share)
+    reasons += _disk_reasons(beginning, log_dirs, keep_free_share)
     return tuple(reasons)
 
 

@@ -221,6 +221,7 @@ def why_held(
         throttled=throttled.copying,
         log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
         keep_free_share=request.keep_free_share,
+        supersede=request.supersede,
         goes_without_blocked=goes_without,
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         other_reasons=(*about_window, *too_slow.values()),

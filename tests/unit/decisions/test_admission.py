@@ -111,6 +111,12 @@ def test_log_dirs_share_what_a_broker_receives_as_the_planner_counts_it() -> Non
     assert reasons_to_wait(two, view, cluster_health=Health(), log_dirs=small), "one copy alone does not fit"
 
 
+@pytest.mark.parametrize("supersede", [False, True])
+def test_there_has_to_be_room_for_what_another_client_moves_only_where_it_is_superseded(supersede: bool) -> None:
+    theirs = replace(seen((1, 2, 4)), in_flight={OURS: InFlight((1, 2, 4), (4,), (2,))})
+    assert bool(gate(theirs, supersede=supersede, log_dirs=[LogDir(3, "/a", 1000 * MB, 150 * MB)])) is supersede
+
+
 def test_a_batch_is_not_held_back_by_what_its_own_partitions_suffer_from() -> None:
     expanded = seen((1, 2, 3), (1, 2))
     own_trouble = Health(under_replicated=(OURS,))

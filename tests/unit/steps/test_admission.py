@@ -195,6 +195,13 @@ def test_a_broker_slowed_by_hand_that_producers_outrun_is_raised_alone(reassignm
     assert isinstance(run.look("admit", samples=SizeSamples.by_clock_of(run.context)), Done)
 
 
+def test_the_disk_has_to_have_room_for_what_supersedes_a_move_of_another_client(reassignment, cluster):
+    cluster.disk_bytes = 20 * 10**9
+    run = reassignment([move("orders", 0, (1, 2), (1, 3), 50 * 10**9)], supersede=True)
+    cluster.another_client().alter_reassignments({ORDERS_0: (1, 4)})
+    assert "of broker 3 has room for" in run.look("admit").reason
+
+
 def test_the_disk_has_to_have_room_for_what_is_there_now_not_for_what_was_planned(reassignment, cluster):
     cluster.disk_bytes = 100 * 10**9
     run = reassignment([move("orders", 0, (1, 2), (1, 3), 10**9)])
