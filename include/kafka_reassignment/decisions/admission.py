@@ -124,7 +124,7 @@ def reasons_to_wait(
     beginning = to_begin(batch, seen, supersede=supersede)
     reasons = [
         *other_reasons,
-        *([] if goes_without_blocked else _blocked_reasons(expansions_to_submit(batch, seen))),
+        *([] if goes_without_blocked else _blocked_reasons(expansions_to_submit(batch, seen), beginning)),
         *_health_reasons(cluster_health.elsewhere(set(batch.partitions)), allowed_unhealthy_partitions),
     ]
     if foreign:
@@ -210,9 +210,9 @@ def outpaced(
     }
 
 
-def _blocked_reasons(due: Expansions) -> list[str]:
+def _blocked_reasons(due: Expansions, beginning: Batch) -> list[str]:
     """KIP-435: a step waits whose partition is offline or whose target broker is down; the other steps go on."""
-    if not due.none_can_move:
+    if not due.none_can_move(beginning):
         return []
     return [
         f"none of its {len(due.waiting)} partitions can be moved now: {name_some(f'{p}: {why}' for p, why in due.waiting.items())}"

@@ -196,10 +196,10 @@ def why_held(
     leaderless = leaderless_though_up(moved_by_others)
     hung = hung_moves(foreign, view.live_brokers) | dict.fromkeys(sorted(leaderless), NO_LEADER)
     throttled = under_our_throttle(run, recorded, foreign.keys() - hung.keys())
-    is_blocked = expansions_to_submit(batch, view).none_can_move
+    beginning = to_begin(batch, view, supersede=request.supersede)
+    is_blocked = expansions_to_submit(batch, view).none_can_move(beginning)
     goes_without = is_blocked and goes_without_blocked(view)
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
-    beginning = to_begin(batch, view, supersede=request.supersede)
     if is_moving and (submitted := recorded.submitted(batch.number)):
         beginning = without(beginning, submitted.changed_by_others)
     if beginning.steps:
