@@ -92,6 +92,7 @@ def reasons_to_wait(
     *,
     cluster_health: Health,
     foreign: Collection[TopicPartition] = (),
+    of_superseded: Mapping[TopicPartition, str] | None = None,
     hung: Mapping[TopicPartition, str] | None = None,
     throttled: Collection[TopicPartition] = (),
     log_dirs: Iterable[LogDir] = (),
@@ -111,9 +112,11 @@ def reasons_to_wait(
         batch: the batch to start.
         seen: the batch's own partitions.
         cluster_health: of all partitions.
-        foreign: partitions that another client is reassigning, anywhere in the cluster (F30).
-        hung: which of these do not end by themselves, and why.
-        throttled: which of these copy under the throttle of this reassignment, because it began to.
+        foreign: partitions that this reassignment does not move and that are in flight, anywhere in the cluster (F30).
+        of_superseded: which of these a superseded reassignment has left in flight, and why they are not cancelled yet;
+            all others are another client's.
+        hung: which of all these do not end by themselves, and why.
+        throttled: which of all these copy under the throttle of this reassignment, because it began to.
         log_dirs: of the receiving brokers; those that report no sizes do not count.
         keep_free_share: the part of each log dir that has to stay free.
         allowed_unhealthy_partitions: this many partitions elsewhere may be unhealthy; any number when None.
@@ -127,10 +130,16 @@ def reasons_to_wait(
         *([] if goes_without_blocked else _blocked_reasons(expansions_to_submit(batch, seen), beginning)),
         *_health_reasons(cluster_health.elsewhere(set(batch.partitions)), allowed_unhealthy_partitions),
     ]
-    if foreign:
+    staying = of_superseded or {}
+    if of_others := sorted(set(foreign) - staying.keys()):
         reasons.append(
-            f"another client is reassigning {name_some(sorted(foreign))}: let it finish, and pause tools that move "
-            "replicas by themselves"
+            f"another client is reassigning {name_some(of_others)}: let it finish, and pause tools that move replicas by "
+            "themselves"
+        )
+    if staying:
+        reasons.append(
+            f"what was superseded still moves {name_some(f'{p} ({why})' for p, why in staying.items())}: it is cancelled "
+            "as soon as that is safe"
         )
     if hung:
         reasons.append(f"these moves do not end by themselves: {name_some(f'{p} ({why})' for p, why in hung.items())}")

@@ -2,7 +2,7 @@
 
 What the superseded reassignment has in flight or half-way is settled before the first batch, to where the plan counts
 on it: else it would complete meanwhile, and nobody would ever drop the replicas that are too many. What cannot be
-settled then is asked for again at the end.
+settled then is asked for again where a batch would wait for it, and at the end.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def left_between(run: RunContext) -> LeftBetween:
     if not left.steps:
         return LeftBetween()
     view = confirmed_view(run, left.steps)
-    decided = _settling(run, left, view)
+    decided = _settling(left, view)
+    _log_what_stays(run, decided)
     wholes = {s.partition: left.wholes.get(s.partition, s.reassignment) for s in left.steps}
     staying = [p for p in (*decided.stranded, *decided.left) if p in view.partitions]
     # What another client has made of a partition has the number of replicas that it is to have.
@@ -145,7 +146,9 @@ def _left_by_superseded(run: RunContext) -> tuple[str, str]:
     )
 
 
-def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartition, str]:
+def settle_superseded(
+    run: RunContext, event: AuditDraft, *, among: Collection[TopicPartition] | None = None
+) -> Mapping[TopicPartition, str]:
     """Settle what the superseded reassignment has left: nobody else would. Return what cannot be settled now, and why.
 
     Each partition goes to where the plan counts on it, else to either end of its reassignment: moves in flight are
@@ -155,11 +158,19 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     planned from elsewhere than the end that it would go to: there its steps would be stale. From the slice on before
     which it has lost the lock of the cluster, or was stopped, this only looks.
 
+    Args:
+        run: of the reassignment that has superseded it.
+        event: gets what was done; nothing where nothing was.
+        among: only these partitions, at each look of what waits for them; what stays of them is not logged. None for
+            all.
+
     Raises:
         RecordDamagedError: nobody can tell what it has left.
     """
     superseded = superseded_by(run.record)
     left = steps_of_superseded(run)
+    if among is not None:
+        left = replace(left, steps=tuple(s for s in left.steps if s.partition in among))
     if not left.steps:
         return {}
     partitions = [s.partition for s in left.steps]
@@ -172,7 +183,9 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     ends: dict[TopicPartition, Replicas] = {}
     for part in in_slices(left.steps, run.controller.slice_size):
         view = observe(run.cluster, [s.partition for s in part])
-        decided = _settling(run, replace(left, steps=tuple(part)), view, counted_on)
+        decided = _settling(replace(left, steps=tuple(part)), view, counted_on)
+        if among is None:
+            _log_what_stays(run, decided)
         to_cancel = {
             p: why
             for p, why in decided.cancels.to_cancel.items()
@@ -189,6 +202,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
         if not may_act:
             continue
         refused = {**cancel(run, to_cancel), **submit(run, view, to_submit, None)}
+        unsettled |= {p: str(refusal) for p, refusal in refused.items() if p in unsettled}
         done |= {str(p): f"cancelled: {why}" for p, why in to_cancel.items() if p not in refused}
         done |= {str(p): f"to {format_brokers(r)}" for p, r in to_submit.items() if p not in refused}
     if done:
@@ -223,13 +237,13 @@ def _replicas_in_snapshot(run: RunContext, partitions: Collection[TopicPartition
         return {}
 
 
-def _settling(
-    run: RunContext, left: StoppedSteps, view: View, counted_on: Mapping[TopicPartition, Replicas] | None = None
-) -> Settling:
-    decided = settling(left.steps, view, wholes=left.wholes, onward=True, ends={**(counted_on or {}), **left.back})
+def _settling(left: StoppedSteps, view: View, counted_on: Mapping[TopicPartition, Replicas] | None = None) -> Settling:
+    return settling(left.steps, view, wholes=left.wholes, onward=True, ends={**(counted_on or {}), **left.back})
+
+
+def _log_what_stays(run: RunContext, decided: Settling) -> None:
     for partition, why in {**decided.cancels.carry_on, **decided.stranded, **decided.left}.items():
         run.log.warning("%s stays as the superseded reassignment has left it: %s", partition, why)
-    return decided
 
 
 def _look_until(run: RunContext, partitions: Collection[TopicPartition], is_so: Callable[[View], bool]) -> View:

@@ -55,6 +55,10 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
             {"foreign": {OTHER}},
             "another client is reassigning payments-7: let it finish, and pause tools that move replicas by themselves",
         ),
+        (
+            {"foreign": {OTHER}, "of_superseded": {OTHER: "1 is out of sync"}},
+            "what was superseded still moves payments-7 (1 is out of sync): it is cancelled as soon as that is safe",
+        ),
         ({"cluster_health": Health(offline=(OTHER,))}, "1 partitions are offline (payments-7)"),
         (
             {"cluster_health": Health(under_min_isr=(OTHER,))},

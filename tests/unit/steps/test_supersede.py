@@ -4,8 +4,9 @@ import pytest
 from tests.steps_lab import Run, StillWaiting, move, right_after
 from upath import UPath
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.controller import Controller
+from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     LockedForSecondsError,
@@ -27,7 +28,7 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
-from kafka_reassignment.steps.base.waiting import Done
+from kafka_reassignment.steps.base.waiting import Done, Failed
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
@@ -35,7 +36,7 @@ from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer
 
-ORDERS_0 = TopicPartition("orders", 0)
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 WHOLE = CancelScope()
 
 
@@ -388,6 +389,87 @@ def test_what_was_superseded_is_settled_no_further_once_the_lock_is_lost(reassig
     right_after(cluster, "alter_reassignments", lambda: preflight(third(then), REQUEST, "carol"))
     then.start()
     assert [*cluster.list_reassignments()] == [TopicPartition("orders", 1)], "the third one settles it"
+
+
+def staying(reassignment, cluster) -> tuple[Run, Run]:
+    """A reassignment that could not cancel a move of the one that it has superseded, which waits for a dead broker; and that one."""
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 5))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up(ORDERS_1, 4)
+    then = superseding(first, reassignment, [move("orders", 0, (1, 2), (1, 6))])
+    cluster.kill(5)
+    cluster.fall_behind(ORDERS_1, 3)
+    then.start()
+    assert [*cluster.list_reassignments()] == [ORDERS_1]
+    return then, first
+
+
+def test_what_could_not_be_settled_before_the_first_batch_is_settled_before_a_batch_waits_for_it(reassignment, cluster):
+    then, _ = staying(reassignment, cluster)
+    seen = then.look("admit").reason
+    assert "what was superseded still moves orders-1 (broker 3 of the original replicas 2,3 is out of sync" in seen
+    assert "another client" not in seen
+    cluster.catch_up(ORDERS_1, 3)
+    assert isinstance(then.look("admit"), Done)
+    assert not cluster.list_reassignments()
+    assert then.replicas()["orders-1"] == (2, 3)
+    (event,) = (e for e in then.record.audit if e.step == "settle_superseded")
+    assert event.summary.startswith(
+        "batch 1 would have waited for what was superseded: orders-1 (cancelled: replicas 2,3"
+    )
+
+
+def waited_in_vain(run: Run) -> ReassignmentInProgressError:
+    began = run.clock.now
+    run.look("admit", started_at=began)
+    run.clock.sleep(25 * 3600)
+    failed = run.look("admit", started_at=began)
+    assert isinstance(failed, Failed)
+    assert isinstance(failed.error, ReassignmentInProgressError)
+    return failed.error
+
+
+def test_what_was_superseded_and_can_never_be_settled_names_the_brokers_that_end_it(reassignment, cluster):
+    then, _ = staying(reassignment, cluster)
+    error = waited_in_vain(then)
+    assert "for moves of what was superseded that have not ended: orders-1 (broker 3 of the original" in str(error)
+    assert error.advice == (StartBrokers((5,)), Rerun("admit", batch=1))
+    cluster.restart(5)
+    cluster.catch_up(ORDERS_1, 5)
+    assert isinstance(then.look("admit"), Done)
+
+
+def test_what_was_superseded_and_never_completes_waits_until_a_cancel_is_safe(reassignment, cluster):
+    """F34; a cancel with 'foreign', as it helps against such a move of another client, would not be safe either."""
+    then, _ = staying(reassignment, cluster)
+    cluster.restart(5)
+    start_elsewhere(cluster, (2, 3, 4, 5, 6), ORDERS_1)
+    start_elsewhere(cluster, (4, 5), ORDERS_1)
+    cluster.catch_up(ORDERS_1, 6)
+    assert never_completes(cluster.list_reassignments()[ORDERS_1])
+    error = waited_in_vain(then)
+    assert error.advice == (WaitUntil("all replicas of orders-1 are in sync"), Rerun("admit", batch=1))
+    cluster.catch_up(ORDERS_1, 3)
+    cluster.catch_up(ORDERS_1, 5)
+    assert isinstance(then.look("admit"), Done)
+    assert not cluster.list_reassignments()
+
+
+def test_a_move_of_another_client_beside_one_of_what_was_superseded_is_left_alone(reassignment, cluster):
+    then, _ = staying(reassignment, cluster)
+    orders_2 = TopicPartition("orders", 2)
+    start_elsewhere(cluster, (3, 1, 6), orders_2)
+    cluster.catch_up(ORDERS_1, 3)
+    seen = then.look("admit").reason
+    assert "another client is reassigning orders-2: let it finish" in seen
+    assert "superseded" not in seen
+    assert [*cluster.list_reassignments()] == [orders_2]
+
+
+def test_a_batch_waits_for_what_nobody_can_tell_is_of_the_superseded_one_as_for_any_move(reassignment, cluster):
+    then, first = staying(reassignment, cluster)
+    damage(first)
+    assert "another client is reassigning orders-1" in then.look("admit").reason
 
 
 @pytest.mark.parametrize("is_planned", [True, False])
