@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -253,6 +254,20 @@ class Run:
 
     def replicas(self) -> dict[str, Replicas]:
         return {str(p): s.replicas for p, s in sorted(self.cluster.describe_partitions().items())}
+
+
+def right_after(cluster: ClusterPort, call: str, then: Callable[[], object]) -> None:
+    """Do something once, right after the next answer to this call."""
+    answer = getattr(cluster, call)
+
+    def late(*args: Any, **kwargs: Any) -> object:
+        seen = answer(*args, **kwargs)
+        if getattr(cluster, call) is late:
+            delattr(cluster, call)
+            then()
+        return seen
+
+    setattr(cluster, call, late)
 
 
 def move(topic: str, partition: int, current: Replicas, target: Replicas, size: int = 1_000_000) -> Step:

@@ -31,7 +31,7 @@ from kafka_reassignment.steps.base.recorded_batch import whole_batch
 ACTS_OF_A_LOOK = frozenset(
     {
         *("reinstate_throttle", "clear_idle_throttle", "correct_rates", "raise_rates"),
-        *("cancel_moves", "leave_out", "leave_open"),
+        *("cancel_moves", "leave_out", "leave_open", "settle_superseded"),
     }
 )
 """Steps of the audit trail that a look leaves in passing, beside the event at its end."""

@@ -10,6 +10,7 @@ from kafka_reassignment.decisions.moves import (
     Expansions,
     expansions_to_submit,
     never_completes,
+    to_begin,
     waits_for,
 )
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
@@ -91,11 +92,13 @@ def reasons_to_wait(
     *,
     cluster_health: Health,
     foreign: Collection[TopicPartition] = (),
+    of_superseded: Mapping[TopicPartition, str] | None = None,
     hung: Mapping[TopicPartition, str] | None = None,
     throttled: Collection[TopicPartition] = (),
     log_dirs: Iterable[LogDir] = (),
     keep_free_share: float = 0.1,
     allowed_unhealthy_partitions: int | None = 0,
+    supersede: bool = False,
     goes_without_blocked: bool = False,
     other_reasons: Sequence[str] = (),
 ) -> tuple[str, ...]:
@@ -109,32 +112,40 @@ def reasons_to_wait(
         batch: the batch to start.
         seen: the batch's own partitions.
         cluster_health: of all partitions.
-        foreign: partitions that another client is reassigning, anywhere in the cluster (F30).
-        hung: which of these do not end by themselves, and why.
-        throttled: which of these copy under the throttle of this reassignment, because it began to.
+        foreign: partitions that this reassignment does not move and that are in flight, anywhere in the cluster (F30).
+        of_superseded: which of these a superseded reassignment has left in flight, and why they are not cancelled yet;
+            all others are another client's.
+        hung: which of all these do not end by themselves, and why.
+        throttled: which of all these copy under the throttle of this reassignment, because it began to.
         log_dirs: of the receiving brokers; those that report no sizes do not count.
         keep_free_share: the part of each log dir that has to stay free.
         allowed_unhealthy_partitions: this many partitions elsewhere may be unhealthy; any number when None.
+        supersede: moves of other clients of its partitions are cancelled when it is submitted.
         goes_without_blocked: start although no step can start now; all of them are left for later.
         other_reasons: found elsewhere: the maintenance window, ``outpaced``.
     """
-    due = expansions_to_submit(batch, seen)
-    waiting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due.to_submit))
+    beginning = to_begin(batch, seen, supersede=supersede)
     reasons = [
         *other_reasons,
-        *([] if goes_without_blocked else _blocked_reasons(due)),
+        *([] if goes_without_blocked else _blocked_reasons(expansions_to_submit(batch, seen), beginning)),
         *_health_reasons(cluster_health.elsewhere(set(batch.partitions)), allowed_unhealthy_partitions),
     ]
-    if foreign:
+    staying = of_superseded or {}
+    if of_others := sorted(set(foreign) - staying.keys()):
         reasons.append(
-            f"another client is reassigning {name_some(sorted(foreign))}: let it finish, and pause tools that move "
-            "replicas by themselves"
+            f"another client is reassigning {name_some(of_others)}: let it finish, and pause tools that move replicas by "
+            "themselves"
+        )
+    if staying:
+        reasons.append(
+            f"what was superseded still moves {name_some(f'{p} ({why})' for p, why in staying.items())}: it is cancelled "
+            "as soon as that is safe"
         )
     if hung:
         reasons.append(f"these moves do not end by themselves: {name_some(f'{p} ({why})' for p, why in hung.items())}")
     if throttled:
         reasons.append(f"the throttle of this reassignment is on {name_some(throttled)}, which it began to move")
-    reasons += _disk_reasons(waiting, log_dirs, keep_free_share)
+    reasons += _disk_reasons(beginning, log_dirs, keep_free_share)
     return tuple(reasons)
 
 
@@ -208,9 +219,9 @@ def outpaced(
     }
 
 
-def _blocked_reasons(due: Expansions) -> list[str]:
+def _blocked_reasons(due: Expansions, beginning: Batch) -> list[str]:
     """KIP-435: a step waits whose partition is offline or whose target broker is down; the other steps go on."""
-    if not due.none_can_move:
+    if not due.none_can_move(beginning):
         return []
     return [
         f"none of its {len(due.waiting)} partitions can be moved now: {name_some(f'{p}: {why}' for p, why in due.waiting.items())}"

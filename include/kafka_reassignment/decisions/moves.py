@@ -204,10 +204,9 @@ class Expansions:
     stale: Mapping[TopicPartition, str] = field(default_factory=dict)
     foreign: Mapping[TopicPartition, str] = field(default_factory=dict)
 
-    @property
-    def none_can_move(self) -> bool:
-        """Whether there are steps that wait, and no other one moves on."""
-        return bool(self.waiting) and not self.to_submit and not self.already
+    def none_can_move(self, beginning: Batch) -> bool:
+        """Whether there are steps that wait, and no other one moves on or is among those that begin (``to_begin``)."""
+        return bool(self.waiting) and not self.already and not beginning.steps
 
 
 def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
@@ -243,11 +242,17 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
 def to_begin(batch: Batch, seen: View, *, supersede: bool) -> Batch:
     """Return the steps whose copies begin when the batch is submitted; those under way, by whatever client, are not among them.
 
-    With ``supersede`` the moves of other clients are cancelled first, and these steps begin too.
+    With ``supersede`` the moves of other clients are cancelled first, and these steps begin too, but for those that can
+    not be carried out.
     """
     wanted = expansions_to_submit(batch, seen)
-    due = {*wanted.to_submit, *(wanted.foreign if supersede else ())}
-    return replace(batch, steps=tuple(s for s in batch.steps if s.partition in due))
+
+    def begins(step: Step) -> bool:
+        if step.partition in wanted.foreign:
+            return supersede and reason_blocked(step.reassignment, seen) is None
+        return step.partition in wanted.to_submit
+
+    return replace(batch, steps=tuple(filter(begins, batch.steps)))
 
 
 def disturbed(batch: Batch, seen: View, done_before: Collection[str] = ()) -> Mapping[TopicPartition, str]:

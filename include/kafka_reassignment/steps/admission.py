@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Literal
 
-from kafka_reassignment.advice import Rerun
+from kafka_reassignment.advice import Rerun, WaitUntil
 from kafka_reassignment.decisions.admission import Health, hung_moves, outpaced, reasons_to_wait
 from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
@@ -18,7 +19,7 @@ from kafka_reassignment.decisions.moves import (
     to_begin,
 )
 from kafka_reassignment.decisions.throttle import Needed, Side
-from kafka_reassignment.errors import BatchIncompleteError, ReassignmentInProgressError, name_some
+from kafka_reassignment.errors import BatchIncompleteError, ReassignmentInProgressError, RecordDamagedError, name_some
 from kafka_reassignment.model import Batch, InFlight, TopicPartition, View
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.models import ProgressNote
@@ -32,7 +33,7 @@ from kafka_reassignment.steps.admission_rate import (
 )
 from kafka_reassignment.steps.admission_window import window_reasons
 from kafka_reassignment.steps.base.approval_rules import ApprovalRules, refuse_unapproved
-from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.base.estimates import expected_end
 from kafka_reassignment.steps.base.finished import finished_batch
 from kafka_reassignment.steps.base.health import cluster_health, planned_targets
@@ -53,6 +54,7 @@ from kafka_reassignment.steps.left.blocked import WAITED, may_go_without, wait_i
 from kafka_reassignment.steps.left.left_open import without_left_open
 from kafka_reassignment.steps.left.left_over import leaderless_though_up, to_elect, to_end_moves
 from kafka_reassignment.steps.rate import to_change
+from kafka_reassignment.steps.supersede import settle_superseded
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.throttling.idle_throttle import clear_idle_throttle
 
@@ -144,12 +146,13 @@ def admit(
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why a batch cannot start now: every reason, and the moves of other clients among them that do not end by themselves.
+    """Why a batch cannot start now: every reason, and the moves among them that do not end by themselves.
 
     ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has
     the reasons why a rate can never finish, by side and broker, and ``new_writes`` what each would have to copy of new
     writes alone, in bytes per second. ``throttled`` is what moves of other clients copy that this reassignment began:
-    its rate decides how long they take. ``moved_by_others`` shows the partitions of ``foreign``. ``about_producers``
+    its rate decides how long they take. ``foreign`` is all that is in flight beside the batch, ``of_superseded`` which of
+    that superseded reassignments have left, and why it stays. ``moved_by_others`` shows these partitions. ``about_producers``
     says whose producers wait for the copies; that is no reason to wait.
     """
 
@@ -160,6 +163,7 @@ class Held:
     goes_without: bool
     hung: Mapping[TopicPartition, str]
     foreign: Mapping[TopicPartition, InFlight]
+    of_superseded: Mapping[TopicPartition, str]
     throttled: Needed
     live_brokers: frozenset[int]
     moved_by_others: View
@@ -176,6 +180,8 @@ def why_held(
 ) -> Held:
     """Look at the batch, at moves of other clients, at disks, at what is written, and at the clock; return why it cannot start now.
 
+    What superseded reassignments have left in flight is settled where that has become possible.
+
     Args:
         run: of the reassignment.
         recorded: what its record shows.
@@ -191,15 +197,15 @@ def why_held(
     cluster, request, now = run.cluster, run.request, run.now()
     view = observe(cluster, batch.partitions)
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
-    foreign = _foreign(run, recorded, batch, view)
+    foreign, of_superseded = _settled(run, batch.number, _foreign(run, recorded, batch, view))
     moved_by_others = observe_replicas(cluster, tuple(foreign)) if foreign else View(frozenset(), {})
     leaderless = leaderless_though_up(moved_by_others)
     hung = hung_moves(foreign, view.live_brokers) | dict.fromkeys(sorted(leaderless), NO_LEADER)
     throttled = under_our_throttle(run, recorded, foreign.keys() - hung.keys())
-    is_blocked = expansions_to_submit(batch, view).none_can_move
+    beginning = to_begin(batch, view, supersede=request.supersede)
+    is_blocked = expansions_to_submit(batch, view).none_can_move(beginning)
     goes_without = is_blocked and goes_without_blocked(view)
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
-    beginning = to_begin(batch, view, supersede=request.supersede)
     if is_moving and (submitted := recorded.submitted(batch.number)):
         beginning = without(beginning, submitted.changed_by_others)
     if beginning.steps:
@@ -217,10 +223,12 @@ def why_held(
         view,
         cluster_health=_health(run, recorded),
         foreign=foreign,
+        of_superseded=of_superseded,
         hung=hung,
         throttled=throttled.copying,
         log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
         keep_free_share=request.keep_free_share,
+        supersede=request.supersede,
         goes_without_blocked=goes_without,
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         other_reasons=(*about_window, *too_slow.values()),
@@ -233,6 +241,7 @@ def why_held(
         goes_without,
         hung,
         foreign,
+        of_superseded,
         throttled,
         view.live_brokers,
         moved_by_others,
@@ -247,21 +256,32 @@ def _health(run: RunContext, recorded: RecordView) -> Health:
 
 
 def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: Held) -> ReassignmentInProgressError:
-    """The batch waits for another client's move that a person has to help; a healthy one may take its time."""
-    hung = dict(held.hung)
+    """The batch waits for a move that is not its own and that a person has to help; a healthy one may take its time."""
+    staying = {p: why for p, why in held.of_superseded.items() if p in held.hung}
+    hung = {**held.hung, **staying}
     hung |= dict.fromkeys(held.throttled.copying, "it copies under the throttle of this reassignment")
+    whose = {"what was superseded" if p in held.of_superseded else "another client": None for p in hung}
     never = [str(p) for p in hung if never_completes(held.foreign[p])]
     planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
+    leaderless = leaderless_though_up(held.moved_by_others)
+    # It ends with all its brokers; or a cancel becomes safe.
+    down = {p: {*held.foreign[p].replicas} - held.live_brokers for p in staying if p not in leaderless}
+    behind = [p for p, brokers in down.items() if not brokers]
     return ReassignmentInProgressError(
-        f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of another client that have not "
-        f"ended: {format_reasons(hung)}"
+        f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of {' and of '.join(whose)} that have "
+        f"not ended: {format_reasons(hung)}"
         + (
             f". A cancel with 'foreign' ends that move alone: this reassignment still moves {name_some(sorted(planned))} after it"
             if planned
             else ""
         ),
-        *to_end_moves({p: held.foreign[p] for p in hung}, held.live_brokers),
-        *to_elect(leaderless_though_up(held.moved_by_others), held.moved_by_others),
+        *to_end_moves(
+            {p: held.foreign[p] for p in hung if p not in staying},
+            held.live_brokers,
+            also_down={*chain(*down.values())},
+        ),
+        *([WaitUntil(f"all replicas of {name_some(behind)} are in sync")] if behind else ()),
+        *to_elect(leaderless, held.moved_by_others),
         *to_change(run, higher_rates(run, recorded, held.throttled)),
         Rerun("admit", batch=batch.number),
     )
@@ -276,6 +296,27 @@ def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) ->
         planned = read_targets_of(run.record.plan_ref(), list(foreign))
         foreign = {p: flight for p, flight in foreign.items() if p not in planned}
     return foreign
+
+
+def _settled(
+    run: RunContext, number: int, foreign: Mapping[TopicPartition, InFlight]
+) -> tuple[Mapping[TopicPartition, InFlight], Mapping[TopicPartition, str]]:
+    """Settle what superseded reassignments have left in flight: nobody else would, and what was not safe before may be so now.
+
+    Returns what is in flight after that, and which of it they have left, and why it stays.
+    """
+    event, began = AuditDraft(), run.now()
+    try:
+        staying = settle_superseded(run, event, among=foreign) if foreign else {}
+    except RecordDamagedError as error:  # it may end by itself; ``verify`` is red in any case
+        run.log.warning("Nobody can tell which moves were superseded: %s", error)
+        staying = {}
+    if done := event.facts.get("settled_of_superseded"):
+        each = name_some(f"{p} ({what})" for p, what in done.items())
+        event.summary = f"batch {number} would have waited for what was superseded: {each}"
+        run.write_event("settle_superseded", number, began, event)
+        foreign = run.cluster.list_reassignments(sorted(foreign))
+    return foreign, {p: why for p, why in staying.items() if p in foreign}
 
 
 def _since(

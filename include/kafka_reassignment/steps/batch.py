@@ -128,7 +128,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         batch = without(batch, changed)
         view = freed(run, begun_steps(recorded, batch, found), view, event, of=batch)
         _require_open_window(run, recorded, batch, view)
-        view, kept = supersede_foreign(run, batch, view, event)
+        view, kept = supersede_foreign(run, batch, view, event, lambda: _refuse_overtaken(run, number, earlier))
         view, others = changed_by_others(run, recorded, batch, view, found)
         batch, changed = without(batch, others), changed | others
         wanted = expansions_to_submit(batch, view)

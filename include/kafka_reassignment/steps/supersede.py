@@ -2,12 +2,12 @@
 
 What the superseded reassignment has in flight or half-way is settled before the first batch, to where the plan counts
 on it: else it would complete meanwhile, and nobody would ever drop the replicas that are too many. What cannot be
-settled then is asked for again at the end.
+settled then is asked for again where a batch would wait for it, and at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, RESUME_DAG_ID
@@ -15,7 +15,7 @@ from kafka_reassignment.decisions.cancel import Settling, settling
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.supersede import SupersedeAction, supersede
 from kafka_reassignment.errors import ClusterUnavailableError, name_some
-from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
+from kafka_reassignment.model import Batch, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.ports import in_slices
@@ -31,30 +31,52 @@ LOOKS = 20
 
 
 def supersede_foreign(
-    run: RunContext, batch: Batch, view: View, event: AuditDraft
+    run: RunContext, batch: Batch, view: View, event: AuditDraft, check: Callable[[], None]
 ) -> tuple[View, dict[TopicPartition, str]]:
     """Cancel what others (or an earlier reassignment) are doing to this batch's partitions, if the request asks for it.
 
-    Returns what is seen then, and for each partition that stays as it is why a cancel would not be safe.
+    A slice at a time, each decided on a look right before: to ask how far replicas are behind takes a while.
+
+    Args:
+        run: of the reassignment.
+        batch: what takes part in it.
+        view: what is seen of it.
+        event: gets what was cancelled.
+        check: called right before each request, raises where nothing may be submitted for the batch any more.
+
+    Returns:
+        What is seen then, and for each partition that stays as it is why a cancel would not be safe.
+
+    Raises:
+        OvertakenError: another try has carried the batch on since.
+        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
     """
-    in_the_way = [s for s in batch.steps if s.partition in view.in_flight and _in_the_way(phase(s, view).phase)]
+    in_the_way = _in_the_way(batch.steps, view)
     if not in_the_way or not run.request.supersede:
         return view, {}
     lag = _bytes_behind(run, [s.partition for s in in_the_way], view)
-    to_cancel: dict[TopicPartition, str] = {}
+    cancelled: dict[str, str] = {}
     kept: dict[TopicPartition, str] = {}
-    for s in in_the_way:
-        decided = supersede(s.partition, s.reassignment.target, view, lag=lag.get(s.partition))
-        if decided.action is SupersedeAction.CANCEL:
-            to_cancel[s.partition] = decided.reason
-        elif decided.action is SupersedeAction.REFUSED:
-            kept[s.partition] = decided.reason
-            run.log.warning("Not superseded: %s: %s", s.partition, decided.reason)
-    refused = cancel(run, to_cancel)
-    event.facts["superseded"] = {p: r for p, r in as_texts(to_cancel).items() if p not in as_texts(refused)}
-    cancelled = set(to_cancel) - set(refused)
-    view = _look_until(run, batch.partitions, lambda seen: not cancelled & set(seen.in_flight))
-    return view, {**kept, **{p: str(refusal) for p, refusal in refused.items()}}
+    event.facts["superseded"] = cancelled
+    for part in in_slices(in_the_way, run.controller.slice_size):
+        now = observe(run.cluster, [s.partition for s in part])
+        to_cancel: dict[TopicPartition, str] = {}
+        for s in _in_the_way(part, now):
+            decided = supersede(s.partition, s.reassignment.target, now, lag=lag.get(s.partition))
+            if decided.action is SupersedeAction.CANCEL:
+                to_cancel[s.partition] = decided.reason
+            elif decided.action is SupersedeAction.REFUSED:
+                kept[s.partition] = decided.reason
+                run.log.warning("Not superseded: %s: %s", s.partition, decided.reason)
+        if not to_cancel:
+            continue
+        run.require_go_ahead()
+        check()
+        refused = cancel(run, to_cancel)
+        cancelled |= as_texts({p: reason for p, reason in to_cancel.items() if p not in refused})
+        kept |= {p: str(refusal) for p, refusal in refused.items()}
+    view = _look_until(run, batch.partitions, lambda seen: not any(str(p) in cancelled for p in seen.in_flight))
+    return view, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +102,8 @@ def left_between(run: RunContext) -> LeftBetween:
     if not left.steps:
         return LeftBetween()
     view = confirmed_view(run, left.steps)
-    decided = _settling(run, left, view)
+    decided = _settling(left, view)
+    _log_what_stays(run, decided)
     wholes = {s.partition: left.wholes.get(s.partition, s.reassignment) for s in left.steps}
     staying = [p for p in (*decided.stranded, *decided.left) if p in view.partitions]
     # What another client has made of a partition has the number of replicas that it is to have.
@@ -123,34 +146,46 @@ def _left_by_superseded(run: RunContext) -> tuple[str, str]:
     )
 
 
-def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartition, str]:
+def settle_superseded(
+    run: RunContext, event: AuditDraft, *, among: Collection[TopicPartition] | None = None
+) -> Mapping[TopicPartition, str]:
     """Settle what the superseded reassignment has left: nobody else would. Return what cannot be settled now, and why.
 
     Each partition goes to where the plan counts on it, else to either end of its reassignment: moves in flight are
     cancelled where that is safe, and what is between two assignments goes to one of them; nothing is copied. A slice at
     a time, each right after a look at its ISR, as drops are. A move in flight that is planned again, and that no cancel
     brings to where it is planned from, is left to its batch. So is, before the first batch, what is half-way and
-    planned from elsewhere than the end that it would go to: there its steps would be stale. Without the lock of the
-    cluster this only looks.
+    planned from elsewhere than the end that it would go to: there its steps would be stale. From the slice on before
+    which it has lost the lock of the cluster, or was stopped, this only looks.
+
+    Args:
+        run: of the reassignment that has superseded it.
+        event: gets what was done; nothing where nothing was.
+        among: only these partitions, at each look of what waits for them; what stays of them is not logged. None for
+            all.
 
     Raises:
         RecordDamagedError: nobody can tell what it has left.
     """
     superseded = superseded_by(run.record)
     left = steps_of_superseded(run)
+    if among is not None:
+        left = replace(left, steps=tuple(s for s in left.steps if s.partition in among))
     if not left.steps:
         return {}
     partitions = [s.partition for s in left.steps]
     planned = read_targets_of(run.record.plan_ref(), partitions)
     counted_on = _replicas_in_snapshot(run, partitions) | {p: move.current for p, move in planned.items()}
-    may_act = run.is_own(run.store.lock_owner(run.record.cluster_id))
+    may_act = True
     is_begun = run.record.submitted(1) is not None
     done: dict[str, str] = {}
     unsettled: dict[TopicPartition, str] = {}
     ends: dict[TopicPartition, Replicas] = {}
     for part in in_slices(left.steps, run.controller.slice_size):
         view = observe(run.cluster, [s.partition for s in part])
-        decided = _settling(run, replace(left, steps=tuple(part)), view, counted_on)
+        decided = _settling(replace(left, steps=tuple(part)), view, counted_on)
+        if among is None:
+            _log_what_stays(run, decided)
         to_cancel = {
             p: why
             for p, why in decided.cancels.to_cancel.items()
@@ -163,9 +198,11 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
         }
         unsettled |= {p: why for p, why in decided.unsettled.items() if p not in planned}
         ends |= decided.ends(view)
+        may_act = may_act and _may_act(run)
         if not may_act:
             continue
         refused = {**cancel(run, to_cancel), **submit(run, view, to_submit, None)}
+        unsettled |= {p: str(refusal) for p, refusal in refused.items() if p in unsettled}
         done |= {str(p): f"cancelled: {why}" for p, why in to_cancel.items() if p not in refused}
         done |= {str(p): f"to {format_brokers(r)}" for p, r in to_submit.items() if p not in refused}
     if done:
@@ -177,6 +214,10 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     if may_act:
         note_settled_of(run, superseded, ends)
     return {p: why for p, why in unsettled.items() if str(p) not in done}
+
+
+def _may_act(run: RunContext) -> bool:
+    return run.record.stopped() is None and run.is_own(run.store.lock_owner(run.record.cluster_id))
 
 
 def left_half_way(run: RunContext) -> dict[TopicPartition, str]:
@@ -196,13 +237,13 @@ def _replicas_in_snapshot(run: RunContext, partitions: Collection[TopicPartition
         return {}
 
 
-def _settling(
-    run: RunContext, left: StoppedSteps, view: View, counted_on: Mapping[TopicPartition, Replicas] | None = None
-) -> Settling:
-    decided = settling(left.steps, view, wholes=left.wholes, onward=True, ends={**(counted_on or {}), **left.back})
+def _settling(left: StoppedSteps, view: View, counted_on: Mapping[TopicPartition, Replicas] | None = None) -> Settling:
+    return settling(left.steps, view, wholes=left.wholes, onward=True, ends={**(counted_on or {}), **left.back})
+
+
+def _log_what_stays(run: RunContext, decided: Settling) -> None:
     for partition, why in {**decided.cancels.carry_on, **decided.stranded, **decided.left}.items():
         run.log.warning("%s stays as the superseded reassignment has left it: %s", partition, why)
-    return decided
 
 
 def _look_until(run: RunContext, partitions: Collection[TopicPartition], is_so: Callable[[View], bool]) -> View:
@@ -214,8 +255,9 @@ def _look_until(run: RunContext, partitions: Collection[TopicPartition], is_so: 
     return view
 
 
-def _in_the_way(at: Phase) -> bool:
-    return at in {Phase.FOREIGN, Phase.STUCK}
+def _in_the_way(steps: Iterable[Step], view: View) -> list[Step]:
+    """Return the steps whose partitions are in flight to somewhere else, or never get there."""
+    return [s for s in steps if phase(s, view).phase in {Phase.FOREIGN, Phase.STUCK}]
 
 
 def _bytes_behind(

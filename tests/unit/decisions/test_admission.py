@@ -55,6 +55,10 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
             {"foreign": {OTHER}},
             "another client is reassigning payments-7: let it finish, and pause tools that move replicas by themselves",
         ),
+        (
+            {"foreign": {OTHER}, "of_superseded": {OTHER: "1 is out of sync"}},
+            "what was superseded still moves payments-7 (1 is out of sync): it is cancelled as soon as that is safe",
+        ),
         ({"cluster_health": Health(offline=(OTHER,))}, "1 partitions are offline (payments-7)"),
         (
             {"cluster_health": Health(under_min_isr=(OTHER,))},
@@ -109,6 +113,12 @@ def test_log_dirs_share_what_a_broker_receives_as_the_planner_counts_it() -> Non
     assert reasons_to_wait(two, view, cluster_health=Health(), log_dirs=dirs[:1])
     small = [replace(one, usable_bytes=190 * MB) for one in dirs]
     assert reasons_to_wait(two, view, cluster_health=Health(), log_dirs=small), "one copy alone does not fit"
+
+
+@pytest.mark.parametrize("supersede", [False, True])
+def test_there_has_to_be_room_for_what_another_client_moves_only_where_it_is_superseded(supersede: bool) -> None:
+    theirs = replace(seen((1, 2, 4)), in_flight={OURS: InFlight((1, 2, 4), (4,), (2,))})
+    assert bool(gate(theirs, supersede=supersede, log_dirs=[LogDir(3, "/a", 1000 * MB, 150 * MB)])) is supersede
 
 
 def test_a_batch_is_not_held_back_by_what_its_own_partitions_suffer_from() -> None:

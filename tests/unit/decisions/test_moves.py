@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -208,6 +210,7 @@ def test_what_another_client_moves_begins_only_where_it_is_superseded() -> None:
     foreign = seen((1, 2, 3, 5), in_flight=InFlight((1, 2, 3, 5), (5,), ()))
     assert to_begin(batch(), foreign, supersede=True) == batch()
     assert to_begin(batch(), foreign, supersede=False).steps == ()
+    assert to_begin(batch(), replace(foreign, live_brokers=ALL - {4}), supersede=True).steps == (), "it cannot be moved"
     assert to_begin(batch(), EXPANDING, supersede=True).steps == ()
     assert to_begin(batch(), seen((1, 2, 3)), supersede=False) == batch()
 

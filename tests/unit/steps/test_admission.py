@@ -195,6 +195,13 @@ def test_a_broker_slowed_by_hand_that_producers_outrun_is_raised_alone(reassignm
     assert isinstance(run.look("admit", samples=SizeSamples.by_clock_of(run.context)), Done)
 
 
+def test_the_disk_has_to_have_room_for_what_supersedes_a_move_of_another_client(reassignment, cluster):
+    cluster.disk_bytes = 20 * 10**9
+    run = reassignment([move("orders", 0, (1, 2), (1, 3), 50 * 10**9)], supersede=True)
+    cluster.another_client().alter_reassignments({ORDERS_0: (1, 4)})
+    assert "of broker 3 has room for" in run.look("admit").reason
+
+
 def test_the_disk_has_to_have_room_for_what_is_there_now_not_for_what_was_planned(reassignment, cluster):
     cluster.disk_bytes = 100 * 10**9
     run = reassignment([move("orders", 0, (1, 2), (1, 3), 10**9)])
@@ -513,6 +520,20 @@ def test_what_another_client_copies_to_a_broker_of_a_later_batch_gets_no_throttl
     run.look("admit", 2)
     assert run.configs() == before
     assert "1:4" not in entries(run, "follower.replication.throttled.replicas")
+
+
+@pytest.mark.parametrize("in_a_later_batch", [False, True])
+@pytest.mark.parametrize("supersede", [False, True])
+def test_what_supersedes_a_move_of_another_client_can_move_though_the_rest_of_the_batch_is_blocked(
+    reassignment, cluster, in_a_later_batch, supersede
+):
+    to_3, blocked = move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (2, 4))
+    run = reassignment(*([[blocked], [to_3]] if in_a_later_batch else [[to_3, blocked]]), supersede=supersede)
+    cluster.another_client().alter_reassignments({ORDERS_0: (1, 5)})
+    cluster.kill(4)
+    seen = run.look("admit")
+    assert isinstance(seen, Done if supersede else Waiting)
+    assert supersede or "none of its 1 partitions can be moved now: orders-1: broker 4 of the target" in seen.reason
 
 
 def test_another_clients_move_to_a_dead_broker_names_that_broker_in_the_end(reassignment, cluster):

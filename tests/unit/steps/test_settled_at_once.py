@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.steps_lab import move
+from tests.steps_lab import move, right_after
 from tests.unit.steps.test_settled import cancelled, made_by_others, superseding
 
 from kafka_reassignment.errors import InvalidRequestError
@@ -24,20 +24,6 @@ TO_3 = move("orders", 0, (1, 2), (1, 3))
 TO_4 = move("orders", 1, (2, 3), (4, 3))
 
 
-def while_it_looks(cluster, then):
-    """Call ``then`` once, right after the moves in flight were listed."""
-    look = cluster.list_reassignments
-
-    def late(*args, **kwargs):
-        seen = look(*args, **kwargs)
-        if cluster.list_reassignments is late:
-            del cluster.list_reassignments
-            then()
-        return seen
-
-    cluster.list_reassignments = late
-
-
 @pytest.mark.parametrize("stopped_again", [False, True])
 def test_a_report_of_a_stop_leaves_the_lock_and_no_note_to_what_was_resumed_while_it_looked(
     reassignment, cluster, stopped_again
@@ -54,7 +40,7 @@ def test_a_report_of_a_stop_leaves_the_lock_and_no_note_to_what_was_resumed_whil
         if stopped_again:
             cancel.stop(run.context, WHOLE, by="carol")
 
-    while_it_looks(cluster, resumed)
+    right_after(cluster, "list_reassignments", resumed)
     with pytest.raises(InvalidRequestError, match="was resumed"):
         report_stop(run.context, WHOLE)
     assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
@@ -70,7 +56,7 @@ def test_what_a_successor_finds_settled_is_not_noted_of_what_was_resumed_while_i
         second.store.release(second.cluster_id, "second")
         resume(first.context_of(first.store.record(first.cluster_id, "r")), by="ann")
 
-    while_it_looks(cluster, released_and_resumed)
+    right_after(cluster, "alter_reassignments", released_and_resumed)
     settle_superseded(second.context, AuditDraft())
     assert first.record.stopped() is None
     assert first.record.settled.partitions() == {}

@@ -1,13 +1,18 @@
 """KIP-236: a new target for partitions that are already moving, and taking over from an earlier reassignment."""
 
 import pytest
-from tests.steps_lab import Run, StillWaiting, move
+from tests.steps_lab import Run, StillWaiting, move, right_after
 from upath import UPath
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.decisions.controller import Controller
+from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     LockedForSecondsError,
+    LockLostError,
+    OvertakenError,
+    ReassignmentError,
     ReassignmentInProgressError,
     RecordDamagedError,
     StoppedError,
@@ -23,7 +28,7 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
-from kafka_reassignment.steps.base.waiting import Done
+from kafka_reassignment.steps.base.waiting import Done, Failed
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
@@ -31,7 +36,7 @@ from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer
 
-ORDERS_0 = TopicPartition("orders", 0)
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 WHOLE = CancelScope()
 
 
@@ -82,6 +87,59 @@ def test_a_cancel_that_would_break_min_isr_is_refused_with_a_warning(reassignmen
     assert "Not superseded: orders-0" in caplog.text
 
 
+def test_a_cancel_is_decided_on_what_is_seen_after_brokers_were_asked_how_far_replicas_are_behind(
+    reassignment, cluster
+):
+    """They may take half a minute to answer, and one of the original replicas may be lost meanwhile."""
+    strict = ConfigChange(ConfigResource.topic("orders"), "min.insync.replicas", ConfigOperation.SET, "2")
+    cluster.alter_configs([strict])
+    start_elsewhere(cluster, (1, 3, 4))
+    cluster.catch_up(ORDERS_0, 3)
+    run = reassignment([move("orders", 0, (1, 2), (1, 5))], supersede=True)
+    run.do_all("admit", "set_throttle")
+    right_after(cluster, "describe_log_dirs", lambda: cluster.kill(2))
+    run.do("submit_batch")
+    assert cluster.list_reassignments()[ORDERS_0].target == (1, 3, 4)
+    assert ORDERS_0 not in cluster.blocked_producers()
+    assert "would drop 3, which is needed while 2 is out of sync" in run.record.submitted(1).left_out["orders-0"]
+
+
+def stopped_by_a_person(run, cluster):
+    cancel.stop(run.context, WHOLE, by="bob")
+    return StoppedError
+
+
+def superseded_in_its_turn(run, cluster):
+    preflight(second(run), REQUEST, "bob")
+    cluster.alter_reassignments({ORDERS_0: None})
+    start_elsewhere(cluster, (1, 2, 6))
+    return StoppedError
+
+
+def released(run, cluster):
+    run.store.release(run.cluster_id, "r")
+    return LockLostError
+
+
+def overtaken_by_another_try(run, cluster):
+    run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    start_elsewhere(cluster, (1, 6))
+    return OvertakenError
+
+
+@pytest.mark.parametrize("meanwhile", [stopped_by_a_person, superseded_in_its_turn, released, overtaken_by_another_try])
+def test_a_try_that_may_not_go_on_any_more_cancels_nothing_of_others(reassignment, cluster, meanwhile):
+    start_elsewhere(cluster, (1, 4))
+    run = reassignment([move("orders", 0, (1, 2), (1, 5))], supersede=True)
+    run.do_all("admit", "set_throttle")
+    happened = []
+    right_after(cluster, "describe_log_dirs", lambda: happened.append(meanwhile(run, cluster)))
+    with pytest.raises(ReassignmentError) as refused:
+        run.do("submit_batch")
+    assert [type(refused.value)] == happened
+    assert cluster.list_reassignments()[ORDERS_0].target in {(1, 4), (1, 2, 6), (1, 6)}
+
+
 def test_the_snapshot_shows_moves_in_flight_as_a_cancel_leaves_them(reassignment, cluster):
     start_elsewhere(cluster, (2, 3))
     run = reassignment([move("orders", 0, (1, 2), (1, 3))], supersede=True)
@@ -120,6 +178,10 @@ REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10, "supersede": True}
 
 def second(run: Run) -> RunContext:
     return run.context_of(run.store.record(run.cluster_id, "second"))
+
+
+def third(run: Run) -> RunContext:
+    return run.context_of(run.store.record(run.cluster_id, "third"))
 
 
 def test_a_second_reassignment_is_reported_who_holds_the_cluster(reassignment):
@@ -317,6 +379,97 @@ def test_a_move_of_what_was_superseded_is_cancelled_before_the_batch_that_moves_
     then.run_batches()
     assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 1)} == then.replicas()
     then.finish()
+
+
+def test_what_was_superseded_is_settled_no_further_once_the_lock_is_lost(reassignment, cluster, monkeypatch):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    then = superseding(first, reassignment, [move("orders", 2, (3, 1), (3, 4))])
+    monkeypatch.setattr(Controller, "slice_size", 1)
+    right_after(cluster, "alter_reassignments", lambda: preflight(third(then), REQUEST, "carol"))
+    then.start()
+    assert [*cluster.list_reassignments()] == [TopicPartition("orders", 1)], "the third one settles it"
+
+
+def staying(reassignment, cluster) -> tuple[Run, Run]:
+    """A reassignment that could not cancel a move of the one that it has superseded, which waits for a dead broker; and that one."""
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 5))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up(ORDERS_1, 4)
+    then = superseding(first, reassignment, [move("orders", 0, (1, 2), (1, 6))])
+    cluster.kill(5)
+    cluster.fall_behind(ORDERS_1, 3)
+    then.start()
+    assert [*cluster.list_reassignments()] == [ORDERS_1]
+    return then, first
+
+
+def test_what_could_not_be_settled_before_the_first_batch_is_settled_before_a_batch_waits_for_it(reassignment, cluster):
+    then, _ = staying(reassignment, cluster)
+    seen = then.look("admit").reason
+    assert "what was superseded still moves orders-1 (broker 3 of the original replicas 2,3 is out of sync" in seen
+    assert "another client" not in seen
+    cluster.catch_up(ORDERS_1, 3)
+    assert isinstance(then.look("admit"), Done)
+    assert not cluster.list_reassignments()
+    assert then.replicas()["orders-1"] == (2, 3)
+    (event,) = (e for e in then.record.audit if e.step == "settle_superseded")
+    assert event.summary.startswith(
+        "batch 1 would have waited for what was superseded: orders-1 (cancelled: replicas 2,3"
+    )
+
+
+def waited_in_vain(run: Run) -> ReassignmentInProgressError:
+    began = run.clock.now
+    run.look("admit", started_at=began)
+    run.clock.sleep(25 * 3600)
+    failed = run.look("admit", started_at=began)
+    assert isinstance(failed, Failed)
+    assert isinstance(failed.error, ReassignmentInProgressError)
+    return failed.error
+
+
+def test_what_was_superseded_and_can_never_be_settled_names_the_brokers_that_end_it(reassignment, cluster):
+    then, _ = staying(reassignment, cluster)
+    error = waited_in_vain(then)
+    assert "for moves of what was superseded that have not ended: orders-1 (broker 3 of the original" in str(error)
+    assert error.advice == (StartBrokers((5,)), Rerun("admit", batch=1))
+    cluster.restart(5)
+    cluster.catch_up(ORDERS_1, 5)
+    assert isinstance(then.look("admit"), Done)
+
+
+def test_what_was_superseded_and_never_completes_waits_until_a_cancel_is_safe(reassignment, cluster):
+    """F34; a cancel with 'foreign', as it helps against such a move of another client, would not be safe either."""
+    then, _ = staying(reassignment, cluster)
+    cluster.restart(5)
+    start_elsewhere(cluster, (2, 3, 4, 5, 6), ORDERS_1)
+    start_elsewhere(cluster, (4, 5), ORDERS_1)
+    cluster.catch_up(ORDERS_1, 6)
+    assert never_completes(cluster.list_reassignments()[ORDERS_1])
+    error = waited_in_vain(then)
+    assert error.advice == (WaitUntil("all replicas of orders-1 are in sync"), Rerun("admit", batch=1))
+    cluster.catch_up(ORDERS_1, 3)
+    cluster.catch_up(ORDERS_1, 5)
+    assert isinstance(then.look("admit"), Done)
+    assert not cluster.list_reassignments()
+
+
+def test_a_move_of_another_client_beside_one_of_what_was_superseded_is_left_alone(reassignment, cluster):
+    then, _ = staying(reassignment, cluster)
+    orders_2 = TopicPartition("orders", 2)
+    start_elsewhere(cluster, (3, 1, 6), orders_2)
+    cluster.catch_up(ORDERS_1, 3)
+    seen = then.look("admit").reason
+    assert "another client is reassigning orders-2: let it finish" in seen
+    assert "superseded" not in seen
+    assert [*cluster.list_reassignments()] == [orders_2]
+
+
+def test_a_batch_waits_for_what_nobody_can_tell_is_of_the_superseded_one_as_for_any_move(reassignment, cluster):
+    then, first = staying(reassignment, cluster)
+    damage(first)
+    assert "another client is reassigning orders-1" in then.look("admit").reason
 
 
 @pytest.mark.parametrize("is_planned", [True, False])

@@ -76,15 +76,15 @@ def can_others_move(run: RunContext, recorded: RecordView, number: int, own: Col
     )
     for steps in in_slices(candidates, SLICE):
         view = observe(run.cluster, {s.partition for s in steps})
-        if any(_can_move(step, view) for step in steps):
+        if any(_can_move(step, view, supersede=run.request.supersede) for step in steps):
             return True
     return False
 
 
-def _can_move(step: Step, seen: View) -> bool:
+def _can_move(step: Step, seen: View, *, supersede: bool) -> bool:
     at = phase(step, seen)
     over = at.phase in {Phase.DONE, Phase.GONE, Phase.STALE}
-    return at.ours and not over and reason_blocked(step.reassignment, seen) is None
+    return (at.ours or supersede) and not over and reason_blocked(step.reassignment, seen) is None
 
 
 def not_tried_often(run: RunContext, number: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
