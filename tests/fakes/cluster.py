@@ -196,6 +196,13 @@ class FakeCluster(FakeClient):
             self._controller.change(state, isr=state.isr - {broker}, never_leads=broker)
         self._replication.changed()
 
+    def repair_log_dir(self, broker: int) -> None:
+        """Let a failed log dir be as before, and its broker fetch again."""
+        self._kafka.failed_log_dirs.discard(broker)
+        for state in self._controller.partitions.values():
+            state.held_back.discard(broker)
+        self._replication.changed()
+
     # ---------------------------------------------------------------- brokers
 
     def kill(self, broker: int, *, fenced: bool = True, fenced_after: float | None = None) -> None:

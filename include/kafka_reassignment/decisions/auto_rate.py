@@ -47,7 +47,8 @@ class Signals:
 
     ``slow`` has the slowest message of each round of canary messages that took longer than the limit, in seconds.
     ``lags`` are messages that groups are behind. ``out_of_sync`` counts, by live broker, its replicas that are out of
-    the ISR though their partitions do not move. ``not_seen`` says what could not be seen, and why.
+    the ISR though their partitions do not move; nothing where that could not be seen. ``not_seen`` says what could not
+    be seen, and why.
     """
 
     slow: tuple[float, ...] = ()
@@ -111,7 +112,10 @@ def decide_rate(
     calm_since = now if restless or before is None else before.calm_since
     since_change = QUOTA_SECONDS + RAISE_SECONDS if changed_at is None else (now - changed_at).total_seconds()
     watch = RateWatch(
-        at=now, calm_since=calm_since, lowest_lags=_lowest_lags(auto, signals, before), out_of_sync=signals.out_of_sync
+        at=now,
+        calm_since=calm_since,
+        lowest_lags=_lowest_lags(auto, signals, before),
+        out_of_sync=signals.out_of_sync or ({} if before is None else before.out_of_sync),
     )
     if pressure:
         return _lowered("; ".join(pressure), in_force, lowest, since_change, before, watch)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
 from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, bytes_of
-from kafka_reassignment.decisions.throttle.set import SeenConfigs
+from kafka_reassignment.decisions.throttle.set import SeenConfigs, is_hidden
 from kafka_reassignment.decisions.throttle.wanted import BrokerRate, Side, WantedThrottle
 from kafka_reassignment.model import ConfigChange, ConfigResource
 
@@ -91,7 +91,7 @@ Raises = Mapping[tuple[ConfigResource, str], Raise]
 """By broker and config key."""
 
 
-def raises(changes: Iterable[ConfigChange], seen: SeenConfigs, earlier: Raises, part: int) -> Raises:
+def raises(changes: Iterable[ConfigChange], seen: SeenConfigs, journal: Journal, earlier: Raises, part: int) -> Raises:
     """Return the rates that these changes raise by so much that brokers would burst.
 
     A broker that copied at a low rate has not used a higher one for ``QUOTA_SECONDS``, and makes up for it at once: one
@@ -99,21 +99,24 @@ def raises(changes: Iterable[ConfigChange], seen: SeenConfigs, earlier: Raises, 
     by one part in ``QUOTA_SECONDS`` of the new rate makes up for one second.
 
     A raise goes on while it leads to the same rate. To another rate, and of a broker that joins or was set lower since,
-    it begins at what is seen.
+    it begins at what is seen, or at what was set last where a broker before 2.6 hides it (F31).
 
     Args:
         changes: to the whole rates.
         seen: configs of their brokers.
+        journal: shows what was set last.
         earlier: what was returned at the part before.
         part: the number of this part.
     """
     found: dict[tuple[ConfigResource, str], Raise] = {}
+    set_last = {(r.resource, r.side.rate_key): r.set_values[-1] for r in journal.rates}
     for change in changes:
         key = (change.resource, change.key)
-        present = seen.get(change.resource, {}).get(change.key)
-        if change.value is None or present is None or present.value is None:
+        present = seen.get(change.resource, {}).get(change.key, UNSET)
+        shown = set_last.get(key) if is_hidden(present) else present.value
+        if change.value is None or shown is None:
             continue
-        new, old = int(change.value), int(present.value)
+        new, old = int(change.value), int(shown)
         before = earlier.get(key)
         if before is not None and before.whole == new and before.old <= old:
             found[key] = before

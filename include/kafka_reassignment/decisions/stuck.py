@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kafka_reassignment.decisions.progress import TURN_BYTES, Motion, Progress
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Replicas, TopicPartition, View
 
 
@@ -17,6 +18,11 @@ class StuckBroker:
     broker: int
     partitions: tuple[TopicPartition, ...]
     failed_log_dirs: Mapping[str, str]
+
+    @property
+    def failed_in_words(self) -> str:
+        """Name the log dirs that have failed, with their errors."""
+        return name_some(f"{path} ({error})" for path, error in self.failed_log_dirs.items())
 
 
 def stuck_brokers(
@@ -46,6 +52,23 @@ def stuck_brokers(
         StuckBroker(broker, tuple(those), sample.failed_log_dirs[broker] if has_failed else {})
         for (broker, has_failed), those in sorted(found.items())
     )
+
+
+def blocked_by_failed_log_dirs(
+    waiting: Mapping[TopicPartition, Replicas], view: View, sample: Sample
+) -> dict[TopicPartition, str]:
+    """Return which partitions wait for a replica whose log dir has failed on a live broker, and why: as for a dead one, no wait helps.
+
+    Args:
+        waiting: by partition, the brokers whose replicas are waited for.
+        view: of these partitions.
+        sample: the latest.
+    """
+    return {
+        partition: f"a log dir of broker {one.broker} has failed: {one.failed_in_words}"
+        for one in stuck_brokers(waiting, view, sample)
+        for partition in one.partitions
+    }
 
 
 def copies_nothing(found: Progress, lowest_rate: int | None) -> frozenset[tuple[TopicPartition, int]]:

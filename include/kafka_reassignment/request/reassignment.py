@@ -224,7 +224,7 @@ class ReassignmentRequest(BaseModel):
         ge=1,
         le=60 * 24 * 60,
         title="Wait for a broker (minutes)",
-        description="Time for which a batch that has nothing else to do waits for a dead broker. Then the rest goes on.",
+        description="Time for which a batch that has nothing else to do waits for a dead broker, or for one whose log dir has failed. Then the rest goes on.",
     )
     expected_cluster_id: str | None = Field(
         default=None,

@@ -113,8 +113,12 @@ def check_signals(
 def _signals_of(run: RunContext, batch: Batch) -> Signals:
     """Look at what auto rate goes by: canary messages, the lag of groups, and the ISR of all that does not move."""
     cluster, auto = run.cluster, run.request.auto
-    states = cluster.describe_partitions()
-    moving = {*batch.partitions, *cluster.list_reassignments()}
+    try:
+        states = cluster.describe_partitions()
+        moving = {*batch.partitions, *cluster.list_reassignments()}
+        live = cluster.describe_cluster().live_brokers
+    except ReassignmentError as error:
+        return Signals(not_seen=(f"the partitions of the cluster are not seen: {error}",))
     not_seen: list[str] = []
     slow: tuple[float, ...] = ()
     try:
@@ -127,7 +131,6 @@ def _signals_of(run: RunContext, batch: Batch) -> Signals:
             lags[group] = _lag(cluster, group, states)
         except ReassignmentError as error:
             not_seen.append(f"the lag of group {group} is not seen: {error}")
-    live = cluster.describe_cluster().live_brokers
     return Signals(slow, lags, out_of_sync(states, moving, live), tuple(not_seen))
 
 

@@ -11,10 +11,10 @@ from kafka_reassignment.decisions.catch_up import catch_up
 from kafka_reassignment.decisions.controller import Unfinished
 from kafka_reassignment.decisions.moves import never_completes, producers_wait_in_words
 from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, progress
-from kafka_reassignment.decisions.progress_shown import progress_shown
+from kafka_reassignment.decisions.progress_shown import SpeedPoint, progress_shown
 from kafka_reassignment.decisions.quota_use import quota_uses
 from kafka_reassignment.decisions.rate import rate_in_force
-from kafka_reassignment.decisions.stuck import copies_nothing, stuck_brokers
+from kafka_reassignment.decisions.stuck import blocked_by_failed_log_dirs, copies_nothing, stuck_brokers
 from kafka_reassignment.errors import CatchUpTimeoutError
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
@@ -55,7 +55,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     Each look puts the throttle back where it is missing, adjusts the rate to the cluster's health, or by what auto rate
     sees, where the request asks for that, and replaces the progress note of the record. Partitions that another client
     moved or cancelled are left out of the batch; the rest goes on. So does it without partitions of which a broker is
-    dead, after a while (``leave_open``).
+    dead or a log dir has failed, after a while (``leave_open``).
 
     ``Failed`` with:
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now. NotSubmittedError:
@@ -80,18 +80,21 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     seen = catch_up(batch, view, submitted=submitted)
     if seen.not_submitted:
         raise never_submitted(batch, seen.not_submitted)
-    batch, goes_on_at = leave_open(run, recorded, batch, view, seen.waiting, started_at)
+    failed = _look_for_failed_log_dirs(run, recorded, batch, view, seen.waiting, samples)
+    batch, goes_on_at = leave_open(run, recorded, batch, view, seen.waiting, started_at, failed)
     seen = catch_up(batch, view, submitted=submitted)
     if seen.complete:
         if unfinished := run.controller.unfinished(view):
             return _waits_for_controller(run, recorded, number, unfinished, view, started_at)
         seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
-    if seen.complete:
-        return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
+        if seen.complete:
+            return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
+        _take_sample(run, recorded, batch, view, samples)  # of what is left to join
     now = run.now()
     copied = _progress(run, recorded, batch, view, samples)
     deadline = deadline_of(run, started_at, copying=number if copied.is_copying else None)
-    if seen.blocked:  # the whole batch waits for it, however little is left to copy
+    blocked = {**failed, **seen.blocked} if goes_on_at else seen.blocked
+    if blocked:  # the whole batch waits for it, however little is left to copy
         copied = replace(copied, seconds_left=None)
     nowhere = copies_nothing(copied, _lowest_rate(recorded))
     if now >= deadline:
@@ -112,16 +115,17 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             Rerun("sense_isr_catch_up", batch=number),
         )
     correct_rates(run, recorded, batch, view, samples)
-    text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
-    text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate + producers_wait_in_words(batch, view)
     held_up = [r for r in copied.replicas if r.motion in HELD_UP]
-    end = ExpectedEnd() if held_up or seen.blocked else expected_end(recorded, run.request, run.now())
-    advice: tuple[Advice, ...] = (*to_let_catch_up(seen.waiting, view), *_to_end(run, hung))
-    if stuck or any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up):
-        advice += to_get_on(run, recorded, completing, view, stuck, blocked=seen.blocked)
+    end = ExpectedEnd() if held_up or blocked else expected_end(recorded, run.request, run.now())
+    text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(blocked)}" if blocked else "")
+    text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate + producers_wait_in_words(batch, view)
     text += f"; {end.words}" if end.words else ""
-    earlier = recorded.progress()
-    history = earlier.shown.history if earlier and earlier.batch == number and earlier.shown else ()
+    get_nowhere = stuck or any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up)
+    advice: tuple[Advice, ...] = (
+        *to_let_catch_up(seen.waiting, view),
+        *_to_end(run, hung),
+        *(to_get_on(run, recorded, completing, view, stuck, blocked=seen.blocked) if get_nowhere else ()),
+    )
     run.record.write_progress(
         ProgressNote(
             batch=number,
@@ -132,13 +136,13 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             bytes_per_second=copied.bytes_per_second,
             seconds_left=copied.seconds_left,
             partitions_waiting=len(seen.waiting),
-            partitions_blocked=len(seen.blocked),
+            partitions_blocked=len(blocked),
             copied=copied_so_far(run, recorded, batch, copied.bytes_left),
             watch=watch,
             ends_at=end.at,
             goes_on_at=goes_on_at,
             advice=tuple(advice_as_data(advice)),
-            shown=progress_shown(copied, view, now, history),
+            shown=progress_shown(copied, view, now, _history(recorded, number)),
             quota_uses=quota_uses(batch, view, samples.seen, now, taken.submitted_at if taken else None),
         )
     )
@@ -194,16 +198,40 @@ def _to_end(run: RunContext, hung: Collection[TopicPartition]) -> tuple[Advice, 
     return (CancelScope(partitions=tuple(map(str, hung))).again(run.record),) if hung else ()
 
 
+def _history(recorded: RecordView, number: int) -> tuple[SpeedPoint, ...]:
+    """What the looks before have shown of this batch."""
+    earlier = recorded.progress()
+    return earlier.shown.history if earlier and earlier.batch == number and earlier.shown else ()
+
+
 def _lowest_rate(recorded: RecordView) -> int | None:
     """Of those that are in force because of us, or of another client that has a lower one."""
     journal = recorded.journal()
     return min((*journal.rates_set.values(), *(r.bytes_per_second for r in journal.lower_rates)), default=None)
 
 
-def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:
+def _look_for_failed_log_dirs(
+    run: RunContext,
+    recorded: RecordView,
+    batch: Batch,
+    view: View,
+    waiting: Mapping[TopicPartition, Replicas],
+    samples: SizeSamples,
+) -> Mapping[TopicPartition, str]:
+    """Take a sample where anything is waited for; return by partition which log dir that it needs has failed."""
+    if not waiting:
+        return {}
+    _take_sample(run, recorded, batch, view, samples)
+    return blocked_by_failed_log_dirs(waiting, view, samples.seen[-1])
+
+
+def _take_sample(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> None:
     rates_set = recorded.journal().rates_set
     leaders = {p: s.leader for p, s in view.partitions.items() if s.leader is not None}
     samples.take(run.cluster, batch.brokers & view.live_brokers, batch.partitions, rates_set, leaders)
+
+
+def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:
     return progress(
         batch,
         view,

@@ -49,9 +49,8 @@ def _to_mend(one: StuckBroker) -> Correct:
             f"look at the log of broker {one.broker}, whose replicas of {name_some(one.partitions)} do not get into sync: its "
             "log dir may be offline, or it needs a restart"
         )
-    paths = name_some(f"{path} ({error})" for path, error in one.failed_log_dirs.items())
     return Correct(
-        f"repair the log dirs of broker {one.broker} that have failed, {paths}, and restart it; or trigger {CANCEL_DAG_ID}, and "
+        f"repair the log dirs of broker {one.broker} that have failed, {one.failed_in_words}, and restart it; or trigger {CANCEL_DAG_ID}, and "
         f"ask again for a plan without broker {one.broker} (in exclude_brokers where it was to get replicas, by the job "
         "decommission where it has them)"
     )

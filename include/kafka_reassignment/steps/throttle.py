@@ -13,6 +13,7 @@ from kafka_reassignment.decisions.raising import low_at_first
 from kafka_reassignment.decisions.throttle import (
     HIDDEN,
     LONGEST_LIST_BYTES,
+    TOO_LONG,
     UNREADABLE,
     Journal,
     RateChange,
@@ -153,7 +154,10 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
         run.write_event("reinstate_throttle", batch.number if batch else None, began, event)
     if missing:
         raise not_in_place(
-            missing, f"of {name_some(needed.copying)}", "they copy without it until it can be set", *advice
+            missing,
+            f"of {name_some(needed.copying)}",
+            "they copy without what is missing until that can be set",
+            *advice,
         )
     return "".join(f"; {r}" for r in setting.journal.lower_rates if (r.broker, r.side) in needed.rates)
 
@@ -207,8 +211,8 @@ def put_in_place(
         run: its record has the journal.
         wanted: the throttle.
         event: gets the changes as facts.
-        only_missing: set what is missing, as it was set last, raise no rate that is in place, and leave out lists that
-            would be longer than Kafka takes.
+        only_missing: set what is missing, as it was set last, raise no rate that is in place, and leave out entries
+            that have no room in their list.
         begin_low: the sides whose rates begin low where they are not in place.
         recorded: of the look that asks; where nothing is due by its journal, the journal is not read again.
         live_brokers: of the look that asks.
@@ -224,8 +228,9 @@ def put_in_place(
         lower = lower_rates(plan, journal, before)  # also of those that are not set now
         plan = low_at_first(plan, journal, before, begin_low)
         unfit = too_long(plan.replicas, before) if only_missing else ()
-        long = {x.replicas for x in unfit}
-        fitting = replace(plan, replicas=tuple(r for r in plan.replicas if r not in long))
+        shorter = {x.replicas: x.fitting for x in unfit}
+        lists = (shorter.get(r, r) for r in plan.replicas)
+        fitting = replace(plan, replicas=tuple(r for r in lists if r.entries))
         fitting = without_raises(fitting, journal, before) if only_missing else fitting
         updated, changes = changes_to_throttle(fitting, journal, before)
         updated = updated.model_copy(update={"lower_rates": lower})
@@ -295,10 +300,11 @@ def not_in_place(
 
 
 def _what_puts_it_in_place(missing: Missing) -> tuple[Advice, ...]:
-    """Return what a person corrects where brokers refuse it or the throttle of another client is in the way, else that it passes."""
+    """Return what a person corrects where brokers refuse it or the configs of another client are in the way, else that it passes."""
     corrections = {
         HIDDEN: "remove the hidden rate by hand, or upgrade its broker to Kafka 2.6 or later",
         UNREADABLE: "write the list that is named again, without empty parts and without blanks",
+        TOO_LONG: "remove what is not needed any more from the list that is named, or cancel what copies",
     }
     others = tuple(Correct(do) for said, do in corrections.items() if any(said in text for text in missing.lines))
     return (*missing.corrections, *others) or (

@@ -79,7 +79,7 @@ def throttle_in_flight(
                 setting, missing = _raise(run, scope, whole, event)
             if missing:
                 kind = ThrottleRefusedError if missing.corrections else ThrottleMissingError
-                meanwhile = "it copies without it until it can be set"
+                meanwhile = "it copies without what is missing until that can be set"
                 raise not_in_place(missing, "of what is in flight", meanwhile, kind=kind)
             event.summary = (
                 f"{len(batch.steps)} partitions in flight are throttled to {asked_bytes_per_second / MEGABYTE:g} MB/s per "

@@ -26,6 +26,7 @@ from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.models import FINAL_REPORT
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
+from kafka_reassignment.steps.base.added import observe_added
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext, refuse_stopped
 from kafka_reassignment.steps.base.finished import is_finished_reassignment
@@ -39,6 +40,7 @@ from kafka_reassignment.steps.left.left_over import (
     keep_what_is_left,
     leaderless_though_up,
     split_by_factor,
+    to_ask_again,
     to_decommission_again,
     to_elect,
     to_move_what_is_left,
@@ -83,6 +85,7 @@ def verify(run: RunContext) -> None:
             _look_at_what_came_back(run, came_back, found)
         came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
         withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
+        added = observe_added(run.cluster, run.record, run.request)
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this
         # point.
         restored, owed_by_down = Restored(()), tuple[str, ...]()
@@ -102,6 +105,7 @@ def verify(run: RunContext) -> None:
             "came_back": [str(p) for p in came_back],
             "came_since": [str(p) for p in came_since],
             "withdrawn_there": [str(p) for p in withdrawn_there],
+            "added": as_texts(added),
             "hidden": [str(p) for p in sorted(leaving.hidden)],
             "silent": dict(leaving.silent),
             "throttle_owed": list(restored.owed),
@@ -114,7 +118,7 @@ def verify(run: RunContext) -> None:
         unmoved = {} if is_told else withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
         error: ReassignmentError | None = _what_is_wrong(
-            run, found, restored, of_superseded, of_withdrawn, leaving, came_since, withdrawn_there, unmoved
+            run, found, restored, of_superseded, of_withdrawn, leaving, came_since, withdrawn_there, added, unmoved
         )
         if damage is not None:
             error = damage if error is None else _with_damage(error, damage)
@@ -252,10 +256,34 @@ def _what_is_wrong(
     leaving: LeavingBrokers,
     came_since: Sequence[TopicPartition],
     withdrawn_there: Sequence[TopicPartition],
+    added: Mapping[TopicPartition, str],
     unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
     if found.wrong or restored.owed or of_superseded or of_withdrawn:
         return _not_as_planned(run, found, restored, of_superseded, of_withdrawn)
+    if (not_empty := _not_empty(run, leaving, came_since, withdrawn_there)) is not None:
+        return not_empty
+    if added:
+        return VerificationError(
+            f"All that was planned is done, but {len(added)} partitions came after the plan and are not as was asked for: "
+            f"{name_some(added.values())}",
+            *to_ask_again(run),
+        )
+    if unmoved:
+        problem = (
+            f"Nothing was moved: every planned partition was withdrawn, and {len(unmoved)} are not at their target"
+        )
+        return _left_elsewhere(run, problem, (), unmoved)
+    return None
+
+
+def _not_empty(
+    run: RunContext,
+    leaving: LeavingBrokers,
+    came_since: Sequence[TopicPartition],
+    withdrawn_there: Sequence[TopicPartition],
+) -> VerificationError | None:
+    """Return the error about brokers that were to be emptied and are not, or not surely; None where they are."""
     brokers = name_some(run.request.brokers, 10)
     if leaving.hidden:
         return VerificationError(
@@ -275,11 +303,6 @@ def _what_is_wrong(
         )
     if came_since or withdrawn_there:
         return _still_hosts(run, brokers, came_since, withdrawn_there)
-    if unmoved:
-        problem = (
-            f"Nothing was moved: every planned partition was withdrawn, and {len(unmoved)} are not at their target"
-        )
-        return _left_elsewhere(run, problem, (), unmoved)
     return None
 
 

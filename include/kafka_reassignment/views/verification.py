@@ -27,6 +27,7 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort, in_slices
 from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.base.added import observe_added
 from kafka_reassignment.steps.base.leaving import observe_leaving
 from kafka_reassignment.steps.base.moves import SLICE
 from kafka_reassignment.steps.base.view import observe_twice
@@ -115,7 +116,7 @@ def verify_reassignment(
     """Compare a cluster with the plan in a record, and the throttle journal with what is still to be restored.
 
     Of a decommission also what its brokers host: it is complete when they are empty, whatever was withdrawn or was made
-    since.
+    since. Of one that is not reported yet also what was added to its topics since it was planned, as ``verify`` does.
 
     Args:
         cluster: the cluster.
@@ -132,7 +133,10 @@ def verify_reassignment(
     verified = Verified(cluster_id, found.reassignment_id, withdrawn=sorted(withdrawn))
     moves = (m for m in read_target(found.record.plan_ref()) if str(m.partition) not in withdrawn)
     _compare(cluster, moves, verified, sleep)
-    leaving = observe_leaving(cluster, found.record.recorded_request().request, sleep=sleep)
+    request = found.record.recorded_request().request
+    if not found.record.is_reported:
+        verified.wrong |= {str(p): text for p, text in observe_added(cluster, found.record, request).items()}
+    leaving = observe_leaving(cluster, request, sleep=sleep)
     verified.still_hosted = [str(p) for p in sorted({*leaving.hosted, *leaving.hidden})]
     verified.silent = dict(leaving.silent)
     owed, verified.owed_by_down = split_owed(cluster, found.record)

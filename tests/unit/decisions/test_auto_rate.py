@@ -46,6 +46,15 @@ def decide(signals, *, in_force=10, changed=None, before=None, now=15.0, auto=AU
     return decide_rate(auto, 10 * MB, in_force * MB, None if changed is None else at(changed), signals, before, at(now))
 
 
+def test_a_look_that_sees_no_partitions_forgets_none_that_were_behind():
+    unseen = decide(
+        Signals(not_seen=("the partitions of the cluster are not seen: no answer",)), before=watch(behind={1: 2})
+    )
+    assert unseen.bytes_per_second is None
+    assert unseen.because.startswith("not raised: the partitions of the cluster are not seen")
+    assert "broker 1: 3" in decide(Signals(out_of_sync={1: 5}), before=unseen.watch, now=30.0).because
+
+
 @pytest.mark.parametrize(
     ("signals", "why"),
     [

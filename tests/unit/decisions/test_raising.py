@@ -6,7 +6,8 @@ import pytest
 
 from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
 from kafka_reassignment.decisions.raising import Raise, Raises, raises
-from kafka_reassignment.decisions.throttle import LEADER_RATE
+from kafka_reassignment.decisions.throttle import LEADER_RATE, Journal, RateRecord, Side
+from kafka_reassignment.decisions.throttle.journal import Earlier
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ConfigValue
 
 pytestmark = pytest.mark.quick
@@ -18,7 +19,17 @@ def found(wholes: dict[ConfigResource, int], seen: dict[ConfigResource, int], ea
     """Return the raises at a part, by broker: to these rates, from what is seen."""
     changes = [ConfigChange(r, LEADER_RATE, ConfigOperation.SET, str(whole)) for r, whole in wholes.items()]
     shown = {r: {LEADER_RATE: ConfigValue(str(rate), ConfigSource.DYNAMIC_BROKER)} for r, rate in seen.items()}
-    return raises(changes, shown, earlier, part)
+    return raises(changes, shown, Journal(), earlier, part)
+
+
+@pytest.mark.parametrize("set_here", [True, False])
+def test_where_a_broker_hides_its_rate_a_raise_begins_at_what_was_set_last(set_here: bool) -> None:
+    """Kafka 2.4 and 2.5: every raise was done at once."""
+    record = RateRecord(broker=1, side=Side.LEADER, earlier=Earlier(), set_values=("20", "10"))
+    hidden = {ONE: {LEADER_RATE: ConfigValue(None, ConfigSource.DYNAMIC_BROKER)}} if set_here else {}
+    changes = [ConfigChange(ONE, LEADER_RATE, ConfigOperation.SET, "20")]
+    found = raises(changes, hidden, Journal(rates=(record,)), {}, 1)
+    assert found == ({(ONE, LEADER_RATE): Raise(10, 20, 1)} if set_here else {})
 
 
 def test_a_raise_goes_on_from_where_it_began_and_ends_after_the_seconds_of_the_quota() -> None:

@@ -129,6 +129,24 @@ def test_entries_that_are_there_already_need_no_room():
     )
 
 
+@pytest.mark.parametrize(
+    ("room_of_followers", "room_of_leaders", "fitting"),
+    [
+        (8, 4, {Side.FOLLOWER: ("0:3", "1:3"), Side.LEADER: ("0:1",)}),
+        (4, 8, {Side.FOLLOWER: ("0:3",), Side.LEADER: ("1:1", "1:2")}),
+        (0, 4, {Side.FOLLOWER: (), Side.LEADER: ("0:1",)}),
+        (3, 3, {Side.FOLLOWER: (), Side.LEADER: ()}),
+    ],
+    ids=["all followers", "leaders of the others", "no followers", "nothing"],
+)
+def test_what_has_room_in_long_lists_holds_as_many_copies_as_it_can(room_of_followers, room_of_leaders, fitting):
+    rooms = {FOLLOWER_REPLICAS: room_of_followers, LEADER_REPLICAS: room_of_leaders}
+    theirs = {("orders", key): "9" * (LONGEST_LIST_BYTES - room) for key, room in rooms.items()}
+    wanted = replicas_listed([move("orders", n, (1, 2), (3, 2)) for n in (0, 1)] + [move("orders", 1000, (1,), (4, 1))])
+    found = too_long(wanted, Configs(lists=theirs).describe([ConfigResource.topic("orders")]))
+    assert {x.fitting.side: x.fitting.entries for x in found} == fitting
+
+
 # Sequences of what we do, what others do, and crashes
 
 STEPS = (

@@ -1,6 +1,7 @@
 """Auto rate on the fake cluster: what is seen changes the rate, and every change can be found afterwards."""
 
 import pytest
+from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import StillWaiting, move
 
 from kafka_reassignment.decisions.rate import rate_in_force
@@ -8,7 +9,7 @@ from kafka_reassignment.decisions.throttle import RateChange, Side
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.steps.auto_rate import CANARY_ROUNDS
-from kafka_reassignment.steps.base.waiting import Waiting
+from kafka_reassignment.steps.base.waiting import Done, Waiting
 from kafka_reassignment.steps.rate import change_rate
 
 pytestmark = pytest.mark.longer
@@ -141,6 +142,24 @@ def test_a_signal_that_cannot_be_seen_keeps_the_rate_and_fails_nothing(moving, c
     assert rate(moving) == 10
     assert "not raised: canary messages are not written: no right to write" in said
     assert "the lag of group billing is not seen: the coordinator moves" in said
+
+
+class PartlySilentCluster(FakeCluster):
+    """Brokers tell of single topics, and not of all at once: too many of them for the time that there is."""
+
+    def describe_partitions(self, topics=None):
+        if topics is None:
+            raise ClusterUnavailableError("a broker did not answer in 30 s")
+        return super().describe_partitions(topics)
+
+
+def test_a_finished_batch_is_not_held_by_partitions_elsewhere_that_cannot_be_seen(moving, cluster):
+    """It waited until its time was over, and failed."""
+    cluster.__class__ = PartlySilentCluster
+    said = look(moving)
+    assert "not raised: the partitions of the cluster are not seen: a broker did not answer in 30 s" in said
+    cluster.catch_up_all()
+    assert isinstance(moving.look("sense_isr_catch_up", started_at=moving.clock.now), Done)
 
 
 def test_an_end_offset_that_is_not_known_is_no_lag_of_nothing(moving, cluster):

@@ -132,6 +132,37 @@ def test_a_broker_that_dies_before_the_drop_holds_nothing_up_either(chain, clust
     assert run.replicas()["orders-0"] == (1, 4)
 
 
+def test_a_log_dir_that_fails_on_a_live_broker_holds_the_rest_up_for_no_longer_than_a_dead_broker(chain, cluster):
+    """It held its batch and all later ones for the whole catch-up timeout."""
+    run = chain([TO_4, TO_5], [LATER])
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.fail_log_dir(4)
+    run.when_waiting()
+    why, failed = "a log dir of broker 4 has failed: /data (KAFKA_STORAGE_ERROR)", run.clock.now
+    with pytest.raises(StillWaiting, match="it goes on without these") as waits:
+        run.do("sense_isr_catch_up")
+    assert f"blocked: orders-0 ({why}); nothing else is left" in str(waits.value)
+    assert "is expected" not in str(waits.value)
+    run.do_all("sense_isr_catch_up")
+    assert WAIT <= run.clock.now - failed <= WAIT + timedelta(minutes=2)
+    assert run.record.submitted(1).left_open == {"orders-0": why}
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert set(run.replicas()["orders-0"]) == {1, 2, 4}
+    assert (next_batch(run.context, 1), followers(run)) == (2, "0:4")
+    run.do_all(batch=2)
+    assert next_batch(run.context, 2) == 3
+    run.do_all("admit", "set_throttle", "submit_batch", batch=3)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up", 3)
+    assert "repair the log dirs of broker 4" in str(run.record.progress().advice)
+    cluster.repair_log_dir(4)
+    run.do_all(batch=3)
+    to_the_end(run, 3)
+    assert run.replicas()["orders-0"] == (1, 4)
+    assert run.configs("orders") == before
+
+
 def test_a_partition_whose_only_source_is_dead_is_left_open_too(chain, cluster):
     cluster.create_topic("single", [(6,)])
     run = chain([move("single", 0, (6,), (4,)), TO_5], [LATER])

@@ -2,12 +2,22 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
+from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
-from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+from kafka_reassignment.model import (
+    Batch,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    ConfigValue,
+    ResourceKind,
+)
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.context import AuditDraft
@@ -98,6 +108,39 @@ def test_a_batch_a_minute_later_lets_receivers_begin_at_the_whole_rate(throttled
     throttled.clock.sleep(60)
     throttled.do_all("admit", "set_throttle", batch=2)
     assert rates(throttled, FOLLOWER_RATE) == {4: ASKED}
+
+
+class HidingCluster(FakeCluster):
+    """Brokers of Kafka 2.4 and 2.5, which do not show the rates that are set on them (F31)."""
+
+    def describe_configs(self, resources, keys):
+        return {
+            r: {
+                k: ConfigValue(None, v.source) if k in HIDDEN and v.source is ConfigSource.DYNAMIC_BROKER else v
+                for k, v in values.items()
+            }
+            for r, values in super().describe_configs(resources, keys).items()
+        }
+
+
+HIDDEN = (LEADER_RATE, FOLLOWER_RATE)
+
+
+def test_rates_are_raised_in_parts_too_where_brokers_hide_them(throttled, cluster):
+    for number in (0, 1):
+        cluster.hold_back(FIRST[number].partition, 4)
+    shows, broker, seen = cluster.another_client(), ConfigResource.broker(1), []
+
+    def note():
+        seen.append(int(shows.describe_configs([broker], [LEADER_RATE])[broker][LEADER_RATE].value))
+
+    throttled.clock.on_sleep.append(note)
+    cluster.__class__ = HidingCluster
+    throttled.do("submit_batch")
+    note()
+    assert seen[-1] == ASKED
+    assert max(later - sooner for sooner, later in pairwise(seen)) <= ASKED / 11 + 1
+    assert len(seen) == 11
 
 
 @pytest.mark.parametrize("rerun", ["submit_batch", "sense_isr_catch_up"])

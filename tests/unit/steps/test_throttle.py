@@ -25,6 +25,8 @@ from kafka_reassignment.decisions.throttle import (
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
+    LONGEST_LIST_BYTES,
+    Side,
     changes_to_throttle,
     throttle_for,
 )
@@ -303,6 +305,38 @@ def test_a_look_sets_all_it_can_before_it_says_what_it_could_not(submitted, clus
     assert "broker 3 did not answer" in waiting.reason
     assert rate(submitted, 4, FOLLOWER_RATE) == OURS
     assert entries(submitted, FOLLOWER_REPLICAS) == {"0:3", "1:4"}
+
+
+@pytest.mark.parametrize(("room", "held"), [(7, {"0:3"}), (11, {"0:3", "1:4"})])
+def test_what_has_room_in_the_long_lists_of_another_client_is_put_there_and_the_rest_says_what_helps(
+    submitted, cluster, room, held
+):
+    """A list that was too long as a whole was dropped: all that copied was wholly unthrottled, and was to wait for brokers."""
+    others = ",".join(f"{n}:9" for n in range(1000, 5678))
+    theirs = f"{others},{'7' * (LONGEST_LIST_BYTES - room - len(others) - 3)}:9"
+    for key in (FOLLOWER_REPLICAS, LEADER_REPLICAS):
+        assert cluster.another_client().alter_configs([ConfigChange(ORDERS, key, ConfigOperation.SET, theirs)]) == {
+            ORDERS: None
+        }
+    reason = look(submitted).reason
+    assert entries(submitted, FOLLOWER_REPLICAS) - {*theirs.split(",")} == held
+    copies = {
+        f"{c.partition.partition}:{c.broker}": cluster.throttle_of(c.partition, c.broker) for c in cluster.copying()
+    }
+    assert {e for e, rates in copies.items() if Side.FOLLOWER in rates} == held
+    assert copies["1:4"], "the leaders' side has room for what the followers' has none for"
+    assert f"{LEADER_REPLICAS} of topic orders would have " in reason
+    assert (
+        "Remove what is not needed any more from the list that is named, or cancel what copies, then rerun "
+        "sense_isr_catch_up of batch 1"
+    ) in reason
+    for key in (FOLLOWER_REPLICAS, LEADER_REPLICAS):
+        cluster.another_client().alter_configs([ConfigChange(ORDERS, key, ConfigOperation.SET, "9:9")])
+    assert "not in place" not in look(submitted).reason
+    assert not at_full_speed(cluster)
+    cluster.catch_up_all()
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert entries(submitted, FOLLOWER_REPLICAS) == entries(submitted, LEADER_REPLICAS) == {"9:9"}
 
 
 def test_while_another_reassignment_has_the_cluster_its_rate_is_not_touched(submitted, reassignment, cluster):

@@ -178,7 +178,7 @@ def test_what_copies_is_looked_after_though_a_part_of_its_throttle_is_refused_fo
     refusing.refusal = Refusal("POLICY_VIOLATION", "never")
     waits = submitted.look("sense_isr_catch_up")
     assert isinstance(waits, Waiting)
-    assert "they copy without it" in waits.reason
+    assert "they copy without what is missing" in waits.reason
     assert (
         "Let the brokers' policy (alter.config.policy.class.name) take throttle configs of topic orders" in waits.reason
     )

@@ -21,6 +21,7 @@ from kafka_reassignment.model import (
     TopicPartition,
 )
 from kafka_reassignment.plan.reassignment_json import parse_plan
+from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, parse_request
 from kafka_reassignment.steps import cancel
@@ -28,9 +29,11 @@ from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.left.left_over import LEFT
+from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle import put_in_place
 from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.views.verification import verify_reassignment
 
 pytestmark = pytest.mark.longer
 
@@ -277,6 +280,71 @@ def test_a_decommission_names_what_was_withdrawn_beside_what_came_since(reassign
         error
     )
     assert error.advice[0].what.startswith("cordon the log dirs of broker 3")
+
+
+ADDED = {
+    "replication_factor": (
+        {"replication_factor": 3},
+        move("orders", 0, (1, 2), (1, 2, 3)),
+        [(4, 5), (4, 5, 6)],
+        move("orders", 4, (4, 5), (4, 5, 6)),
+        "orders-4 has 2 replicas rather than 3",
+    ),
+    "move_topics": (
+        {"brokers": [1, 3, 4]},
+        move("orders", 0, (1, 2), (1, 3)),
+        [(4, 5), (4, 3)],
+        move("orders", 4, (4, 5), (4, 1)),
+        "orders-4 is at broker 4,5",
+    ),
+    "restore_racks": (
+        {"exclude_topics": ["others"]},
+        move("orders", 0, (1, 2), (1, 3)),
+        [(1, 4), (1, 5)],
+        move("orders", 4, (1, 4), (1, 3)),
+        "orders-4 has several replicas in one rack (broker 1,4)",
+    ),
+}
+"""By job: what it asks for, its move, partitions that are added meanwhile, the move that is to follow, and why."""
+
+
+@pytest.mark.parametrize("job", ADDED)
+def test_what_was_added_to_an_asked_topic_since_the_plan_is_not_done_before_it_is_asked_for_again(
+    reassignment, cluster, tmp_path, job
+):
+    """It kept its old factor or place, and the run was green."""
+    asked, planned, added, then, why = ADDED[job]
+    run = reassignment([planned], job=job, topics=["orders"], **asked)
+    take_snapshot(run.context, snapshot_of(run.record.plan_uri))
+    cluster.create_topic("others", [(5,)])
+    cluster.add_partitions("orders", added)
+    run.run_batches()
+    error = failed(run)
+    assert f"but 1 partitions came after the plan and are not as was asked for: {why}" in str(error)
+    again, wait, rerun = error.advice
+    assert again.params == {"job": job, "topics": ["orders"], **asked, "throttle_mb_per_second": 10}
+    assert (wait, rerun) == (WaitUntil("that reassignment has ended"), Rerun("verify"))
+    assert verify_reassignment(cluster, run.store, "r").wrong == {"orders-4": why}
+    second = Run(cluster, UPath(tmp_path), [[then]], reassignment_id="second", **again.params)
+    take_snapshot(second.context, snapshot_of(second.record.plan_uri))
+    second.when_waiting = cluster.catch_up_all
+    second.run_batches()
+    second.finish()
+    verify(run.context)
+    write_report(run.context)
+    cluster.add_partitions("orders", added[:1])
+    assert verify_reassignment(cluster, run.store, "r").is_complete, "what came after its end is no matter of it"
+
+
+def test_what_was_not_as_asked_before_the_plan_is_no_matter_of_what_came_since(reassignment, cluster):
+    """Nor can anybody tell what came since where no snapshot was kept."""
+    asked, planned, added, *_ = ADDED["replication_factor"]
+    run = reassignment([planned], job="replication_factor", topics=["orders"], **asked)
+    cluster.add_partitions("orders", added)
+    run.run_batches()
+    verify(run.context)
+    take_snapshot(run.context, snapshot_of(run.record.plan_uri))
+    run.finish()
 
 
 def test_a_decommission_all_of_which_was_withdrawn_is_done_when_the_broker_is_empty_wherever_the_rest_went(

@@ -21,7 +21,7 @@ from kafka_reassignment.decisions.throttle.journal import (
     throttle_by_journal,
     union,
 )
-from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, TooLong, list_bytes, too_long
+from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, TOO_LONG, TooLong, list_bytes, too_long
 from kafka_reassignment.decisions.throttle.needed import NOTHING, Needed, all_of, listed_in, needed_replicas
 from kafka_reassignment.decisions.throttle.set import (
     HIDDEN,
@@ -70,6 +70,7 @@ __all__ = [
     "LONGEST_LIST_BYTES",
     "NOTHING",
     "THROTTLE_KEYS",
+    "TOO_LONG",
     "UNREADABLE",
     "BrokerRate",
     "Clearing",

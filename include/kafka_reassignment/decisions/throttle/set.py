@@ -66,7 +66,7 @@ def changes_to_throttle(
         key = (rate.broker, rate.side)
         present, record = values.get(rate.side.rate_key, UNSET), known.get(key)
         theirs = _without_us(rate, seen, record)
-        if not _needs_setting(rate, present, record, theirs) or (key not in rates and _is_hidden(present)):
+        if not _needs_setting(rate, present, record, theirs) or (key not in rates and is_hidden(present)):
             continue
         if record is not None and _is_theirs_to_stay(rate, theirs):
             changes.append(restore_rate(record))
@@ -180,7 +180,7 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
             missing.append(f"broker {rate.broker} did not answer, its {key} is not known to be {want}")
             continue
         present, record = values.get(key, UNSET), records.get((rate.broker, rate.side))
-        if _is_hidden(present) and record is None:
+        if is_hidden(present) and record is None:
             missing.append(f"broker {rate.broker}: {key} {HIDDEN}, so it could not be put back; expected {want}")
         elif _needs_setting(rate, present, record, _without_us(rate, seen, record)):
             missing.append(f"broker {rate.broker}: {key} is {Earlier.of(present)}, expected {want}")
@@ -220,7 +220,7 @@ def _without_us(rate: BrokerRate, seen: SeenConfigs, record: RateRecord | None) 
     """
     key = rate.side.rate_key
     without = seen.get(rate.resource, {}).get(key, UNSET)
-    if _is_hidden(without):
+    if is_hidden(without):
         return UNSET
     if record is not None and record.is_ours(without):
         without = ConfigValue(record.earlier.value, record.earlier.source)
@@ -235,7 +235,7 @@ def _is_theirs_to_stay(rate: BrokerRate, theirs: ConfigValue) -> bool:
 
 
 def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None, theirs: ConfigValue) -> bool:
-    if _is_hidden(present):
+    if is_hidden(present):
         return record is None or record.set_values[-1] != str(rate.set_bytes_per_second)
     if _is_theirs_to_stay(rate, theirs):
         return present.value != theirs.value
@@ -295,5 +295,6 @@ def _has_empty_part(present: ConfigValue) -> bool:
     return bool(value) and "" in value.split(",")
 
 
-def _is_hidden(value: ConfigValue) -> bool:
+def is_hidden(value: ConfigValue) -> bool:
+    """Whether a broker has a rate of its own and does not show it, as those before 2.6 (F31)."""
     return value.value is None and value.source is ConfigSource.DYNAMIC_BROKER

@@ -1,4 +1,4 @@
-"""Partitions that their batch goes on without, because a broker of theirs has died since they were submitted.
+"""Partitions that their batch goes on without, because a broker of theirs has died since they were submitted, or its log dir has failed.
 
 Their moves stay as they are: they are not cancelled, the old replicas stay, and so does their throttle. The rest of the
 batch drops its old replicas and clears its throttle, later batches go on, and a batch after all others takes them up
@@ -39,10 +39,11 @@ def leave_open(
     view: View,
     waiting: Collection[TopicPartition],
     started_at: datetime,
+    failed: Mapping[TopicPartition, str] | None = None,
 ) -> tuple[Batch, datetime | None]:
     """Return the batch without the partitions that it goes on without from now on, and when it goes on without others.
 
-    It waits for the time of the request once nothing but dead brokers holds it up. Then it goes on without these
+    It waits for the time of the request once nothing but dead brokers and failed log dirs holds it up. Then it goes on without these
     partitions, if that lets anything get on: the rest of the batch, a later one, or a later step of these, cut again
     without the dead broker. None is left open more than twice, so that a broker that comes and goes does not keep the
     reassignment from ending. A controller that takes one batch at a time would take no other meanwhile, so nothing is
@@ -55,9 +56,10 @@ def leave_open(
         view: what is seen of it.
         waiting: which of it are not done.
         started_at: when the step began to wait.
+        failed: which of it wait for a replica whose log dir has failed, and why; None where nobody has looked.
     """
-    dead = blocked_by_dead_brokers(batch, view)
-    blocked = {p: why for p, why in dead.items() if p in waiting}
+    held_up = {**(failed or {}), **blocked_by_dead_brokers(batch, view)}
+    blocked = {p: why for p, why in held_up.items() if p in waiting}
     before = submission(recorded, batch.number)
     if before is None or not (blocked or before.only_blocked_since):
         return batch, None
@@ -89,7 +91,7 @@ def leave_open(
 
 
 def goes_on_in_words(goes_on_at: datetime | None) -> str:
-    """Say when a batch goes on without what dead brokers hold up; empty where it does not."""
+    """Say when a batch goes on without what dead brokers or failed log dirs hold up; empty where it does not."""
     if goes_on_at is None:
         return ""
     return f"; nothing else is left: from {goes_on_at:%H:%M:%S} UTC on it goes on without these if that helps"

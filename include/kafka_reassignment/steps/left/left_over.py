@@ -54,8 +54,8 @@ HOW = {
 }
 """Fields of a request that say how replicas are moved, not which."""
 
-WHAT_TO_EMPTY = {"job", "brokers", "topics", "exclude_topics", "exclude_brokers"}
-"""Fields of a decommission that say what is moved, and where it may not go."""
+WHAT = {"job", "brokers", "topics", "exclude_topics", "exclude_brokers", "replication_factor"}
+"""Fields of a request that say what is asked for of each partition, and where it may not go."""
 
 
 def keep_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> None:
@@ -247,13 +247,13 @@ def to_decommission_again(run: RunContext, partitions: Collection[TopicPartition
         run: of the reassignment that leaves it.
         partitions: what the leaving brokers host.
     """
-    asked = run.request.model_dump(include=WHAT_TO_EMPTY, mode="json", exclude_defaults=True)
-    return (
-        *_to_find_room(run, partitions),
-        Trigger(DAG_ID, asked | _how(run.request)),
-        WaitUntil("that reassignment has ended"),
-        Rerun("verify"),
-    )
+    return (*_to_find_room(run, partitions), *to_ask_again(run))
+
+
+def to_ask_again(run: RunContext) -> tuple[Advice, ...]:
+    """Return the advice to ask for the same again, and to look at the end of this reassignment after it."""
+    asked = run.request.model_dump(include=WHAT, mode="json", exclude_defaults=True)
+    return (Trigger(DAG_ID, asked | _how(run.request)), WaitUntil("that reassignment has ended"), Rerun("verify"))
 
 
 def _to_find_room(run: RunContext, partitions: Collection[TopicPartition]) -> tuple[Correct, ...]:

@@ -131,7 +131,7 @@ def set_in_parts(
 
     def journalled(part: int, earlier: Raises, journal: Journal) -> tuple[Journal, tuple[ThrottleSetting, Raises]]:
         setting = decide(name, journal)
-        found = raises(setting.changes, setting.before, earlier, part)
+        found = raises(setting.changes, setting.before, journal, earlier, part)
         updated, changes = partly_raised(setting.journal, setting.changes, found, part, at_once or {})
         updated = begun(updated, changes, name, run.now())
         return updated, (replace(setting, journal=updated, changes=tuple(changes)), found)
