@@ -32,7 +32,7 @@ from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 from kafka_reassignment.request.topics import topics_matching
 from kafka_reassignment.steps.auto_rate import check_signals
 from kafka_reassignment.steps.base.context import RunContext, refuse_stopped
-from kafka_reassignment.steps.base.finished import is_finished_reassignment
+from kafka_reassignment.steps.base.finished import note_finished
 from kafka_reassignment.steps.base.health import check_health
 from kafka_reassignment.steps.base.moves import format_reasons
 from kafka_reassignment.steps.base.view import min_insync_replicas
@@ -50,21 +50,24 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
     Everything that can refuse comes first; a refusal leaves its audit event behind and nothing else. Then the request
     is recorded, so that kafka_reassignment_cancel knows the reassignment, and then the cluster is locked. Where the
     plan is frozen already, the lock is only looked at: start_batches takes it. In a run without that task it is taken
-    here.
+    here. A finished reassignment stays as it is.
 
     Raises:
         OtherAirflowError: another Airflow has begun a reassignment of this id.
+        RecordError: a reassignment of this id has another request, whether it goes on, was stopped or is finished.
         WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the
             request does not fit the cluster.
         UnhealthyClusterError: more partitions are unhealthy than the request allows.
         ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
         StoppedError: this one was stopped.
     """
-    if run.is_of_this_airflow and is_finished_reassignment(run, "preflight"):
-        return
     with run.audited("preflight") as event:
         run.refuse_other_airflow()
         request = parse_request(fields, is_recorded=run.record.exists)
+        run.record.refuse_other_request(request)
+        if run.record.is_reported:
+            note_finished(run, event)
+            return
         description = run.cluster.describe_cluster()
         if request.expected_cluster_id and request.expected_cluster_id != description.cluster_id:
             raise WrongClusterError(
@@ -91,7 +94,6 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             instance=run.instance,
             request=request,
         )
-        run.record.refuse_other_request(recorded)
         superseded = _owner_to_supersede(run, request)
         if run.record.frozen_plan() is None:
             check_health(run.cluster, request)

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run
+from tests.steps_lab import Run, move
 from upath import UPath
 
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps.preflight import preflight
 
 pytestmark = pytest.mark.quick
@@ -78,3 +81,20 @@ def test_a_broker_that_died_and_hosts_nothing_is_excluded_and_an_id_that_is_not_
     told = "'exclude_brokers' names broker 17, which is not alive and hosts nothing: correct it if another one is meant"
     assert said.endswith(told)
     assert told in caplog.text
+
+
+@pytest.mark.parametrize("ended", ["finished", "stopped"])
+def test_the_id_of_what_has_ended_is_refused_to_another_request(tmp_path, ended):
+    """It would pass for done, or the advice would lead to a resume of what was asked for before: nothing new is moved."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", [(1, 2)])
+    run = Run(cluster, UPath(tmp_path), [[move("orders", 0, (1, 2), (1, 3))]])
+    if ended == "finished":
+        run.run_batches()
+        run.finish()
+    else:
+        run.record.run_commands.append(RunCommand(at=run.clock.now, by="bob", stopped=True))
+    with pytest.raises(RecordError, match="Reassignment r was begun at .* with another request") as refused:
+        preflight(run.context, REQUEST | {"throttle_mb_per_second": 5}, "ann")
+    assert refused.value.advice == (Correct("trigger a new run, with another run id, for the new one"),)
+    assert list(run.record.audit)[-1].outcome == "failed"
