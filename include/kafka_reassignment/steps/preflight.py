@@ -35,6 +35,7 @@ from kafka_reassignment.steps.base.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.base.finished import note_finished
 from kafka_reassignment.steps.base.health import check_health
 from kafka_reassignment.steps.base.moves import format_reasons
+from kafka_reassignment.steps.base.same_id import refuse_same_id_elsewhere
 from kafka_reassignment.steps.base.view import min_insync_replicas
 from kafka_reassignment.steps.left.left_over import to_end_moves
 from kafka_reassignment.steps.limits import check_limits
@@ -56,7 +57,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         OtherAirflowError: another Airflow has begun a reassignment of this id.
         RecordError: a reassignment of this id has another request, whether it goes on, was stopped or is finished.
         WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the
-            request does not fit the cluster.
+            request does not fit the cluster, or another cluster has a reassignment of this id whose batches are runs.
         UnhealthyClusterError: more partitions are unhealthy than the request allows.
         ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
         StoppedError: this one was stopped.
@@ -100,6 +101,8 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             refuse_never_open(request.maintenance, run.now())
             if not request.supersede:
                 refuse_moves_in_flight(run, description.live_brokers)
+            if run.has_task("start_batches"):
+                refuse_same_id_elsewhere(run, run.recorded.started_at if run.record.exists else recorded.started_at)
             run.record.write_request(recorded)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)
