@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Context
@@ -12,9 +11,6 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.base import ReassignmentStepOperator
 from kafka_reassignment_airflow.runs import roll_back_run_id
-
-CLOCKS_DIFFER = timedelta(minutes=1)
-"""A lock that was taken so short a time after a run was triggered may be older than the run."""
 
 
 class RunningReassignmentOperator(ReassignmentStepOperator):
@@ -70,7 +66,7 @@ class OrderOperator(RunningReassignmentOperator):
         if self.is_named or owner is None or owner.reassignment_id == own:
             return super().which_reassignment(store, cluster_id, context)
         # A stop starts its roll back within that minute.
-        if owner.since > asked + CLOCKS_DIFFER or owner.reassignment_id == roll_back_run_id(own):
+        if owner.was_taken_after(asked) or owner.reassignment_id == roll_back_run_id(own):
             raise InvalidRequestError(
                 f"No reassignment is named, and {owner.reassignment_id}, which has the lock of the cluster, has it since "
                 f"{owner.since:%Y-%m-%d %H:%M:%S %Z}: after this was asked, at {asked:%Y-%m-%d %H:%M:%S %Z}. Nothing was changed",

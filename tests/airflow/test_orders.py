@@ -114,6 +114,22 @@ def test_the_rate_of_moves_of_others_is_asked_for_at_the_time_of_the_run_so_that
     assert asked == [at]
 
 
+def test_a_request_that_is_cleared_later_supersedes_no_reassignment_that_has_begun_since(run):
+    asked = {"job": "rebalance", "throttle_mb_per_second": 5, "supersede": True}
+    task = PreflightOperator(task_id="preflight", request=asked)
+    later = run.context_of(run.store.record(run.cluster_id, "later"))
+
+    def of(asked_at):
+        run = SimpleNamespace(run_id="later", run_after=asked_at, conf={}, triggering_user_name="ann")
+        return {"dag_run": run}
+
+    with pytest.raises(InvalidRequestError, match="Reassignment r, which has the lock .* Nothing was stopped"):
+        task.run_step(later, of(run.clock.now - timedelta(days=3)))
+    assert run.record.stopped() is None
+    task.run_step(later, of(run.clock.now))
+    assert run.record.stopped() is not None
+
+
 def natively(task, **context):
     with DAG("own", render_template_as_native_obj=True, schedule=None) as dag:
         dag.add_task(task)
