@@ -52,24 +52,39 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
 
 
 class OrderOperator(RunningReassignmentOperator):
-    """A step that changes what a running reassignment does. Cleared later, it changes none that has begun or was resumed since."""
+    """A step that changes what a running reassignment does. Cleared later, it changes none that has begun or was resumed since.
+
+    One that the task's own DAG run has begun is meant at any time. The run of another DAG on the same schedule has the
+    same id, and is another one.
+    """
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the id given, that of the lock's owner, or this run's.
 
         Raises:
             InvalidRequestError: the owner has the lock since this run was triggered, so it is not the one that was
-                meant.
+                meant; or none has it, and another DAG has begun a reassignment of this run's id.
         """
-        asked, own = context["dag_run"].run_after, context["dag_run"].run_id
-        owner = store.lock_owner(cluster_id)
-        if self.is_named or owner is None or owner.reassignment_id == own:
+        if self.is_named:
             return super().which_reassignment(store, cluster_id, context)
+        asked, own = context["dag_run"].run_after, str(context["dag_run"].run_id)
+        owner = store.lock_owner(cluster_id)
+        if owner is None or owner.reassignment_id == own:
+            began = store.record(cluster_id, own).audit.dag_that_began()
+            if began in {"", self.dag_id}:
+                return own
+            if owner is None:
+                raise self._not_named(f"the one with the id of this run, {own}, is that of the DAG {began}")
         # A stop starts its roll back within that minute.
         if owner.was_taken_after(asked) or owner.reassignment_id == roll_back_run_id(own):
-            raise InvalidRequestError(
-                f"No reassignment is named, and {owner.reassignment_id}, which has the lock of the cluster, has it since "
-                f"{owner.since:%Y-%m-%d %H:%M:%S %Z}: after this was asked, at {asked:%Y-%m-%d %H:%M:%S %Z}. Nothing was changed",
-                Correct(f"trigger {self.dag_id} with the reassignment_id that is meant"),
+            raise self._not_named(
+                f"{owner.reassignment_id}, which has the lock of the cluster, has it since {owner.since:%Y-%m-%d %H:%M:%S %Z}: "
+                f"after this was asked, at {asked:%Y-%m-%d %H:%M:%S %Z}"
             )
         return owner.reassignment_id
+
+    def _not_named(self, found: str) -> InvalidRequestError:
+        return InvalidRequestError(
+            f"No reassignment is named, and {found}. Nothing was changed",
+            Correct(f"trigger {self.dag_id} with the reassignment_id that is meant"),
+        )

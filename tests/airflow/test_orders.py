@@ -1,5 +1,6 @@
 """Which reassignment an order or a look without an id is for, also when its task is cleared days later."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -9,7 +10,9 @@ from airflow.sdk import DAG
 from tests.airflow.lab import move_json
 
 from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment_airflow.operators import throttle
 from kafka_reassignment_airflow.operators.cancel import StopOperator
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
@@ -62,6 +65,35 @@ def test_an_order_that_is_cleared_later_is_not_for_another_reassignment(run, ord
     assert which(run, asked, run_id="later", order=order) == "later", (
         "a DAG of one's own may give orders to what it has started itself"
     )
+
+
+def begun_by(dag_id, run):
+    """The context of the reassignment's own run, whose preflight is in its trail."""
+    own = replace(run.context, actor=Actor(dag_id=dag_id, run_id=run.reassignment_id, task_id="preflight"))
+    own.write_event("preflight", None, run.clock.now, AuditDraft())
+    return own
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_run_of_another_dag_on_the_same_schedule_is_not_the_reassignments_own(two_batches, order):
+    """Airflow makes both run ids from the time: the other DAG's order is not for what has begun since."""
+    run = two_batches(reassignment_id="scheduled__1")
+    begun_by("night_move", run)
+    asked = run.clock.now - timedelta(hours=9)
+    with pytest.raises(InvalidRequestError, match=r"scheduled__1, which has the lock .* after this was asked"):
+        which(run, asked, run_id="scheduled__1", order=order)
+    assert which(run, run.clock.now, run_id="scheduled__1", order=order) == "scheduled__1"
+    run.store.release(run.cluster_id, "scheduled__1")
+    with pytest.raises(InvalidRequestError, match="scheduled__1, is that of the DAG night_move. Nothing was changed"):
+        which(run, asked, run_id="scheduled__1", order=order)
+    begun_by("orders", run)
+    assert which(run, asked, run_id="scheduled__1", order=order) == "scheduled__1", "its own"
+
+
+@pytest.mark.parametrize(("dag_id", "is_own"), [("night_move", True), ("night_stop", False)])
+def test_an_order_is_passed_over_in_the_run_of_the_reassignment_alone(run, dag_id, is_own):
+    own = begun_by("night_move", run)
+    assert replace(own, actor=Actor(dag_id=dag_id, run_id="r")).is_its_own_order is is_own
 
 
 def test_clocks_that_differ_by_seconds_keep_nobody_from_stopping(run):
