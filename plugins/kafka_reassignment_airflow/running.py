@@ -12,6 +12,9 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.base import ReassignmentStepOperator
 from kafka_reassignment_airflow.runs import roll_back_run_id
 
+NONE_NAMED = (None, "", RUNNING)
+"""What names no reassignment: whatever runs is meant."""
+
 
 class RunningReassignmentOperator(ReassignmentStepOperator):
     """A step about a reassignment that another DAG run has started.
@@ -22,16 +25,23 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
 
     def __init__(self, *, reassignment_id: str = "", **kwargs: Any) -> None:
         super().__init__(reassignment_id=reassignment_id, **kwargs)
-
-    @property
-    def is_named(self) -> bool:
-        """Whether an id is given, rather than whatever runs."""
-        return self.reassignment_id not in (None, "", RUNNING)  # a native template makes a number of digits, such as 0
+        self._asks_for_one = reassignment_id not in NONE_NAMED
 
     @property
     def named_id(self) -> str | None:
-        """The id that is given; None where whatever runs is meant."""
-        return str(self.reassignment_id) if self.is_named else None
+        """The id that is given; None where whatever runs is meant.
+
+        Raises:
+            InvalidRequestError: the id is the result of an earlier task, which has none.
+        """
+        found = self.reassignment_id  # a native template makes a number of digits, such as 0
+        if self._asks_for_one and found in (None, str(None)):
+            raise InvalidRequestError(
+                f"The task before {self.task_id} has no result that says which reassignment is meant, expected its id: it was "
+                "marked, or its result was deleted",
+                Correct("rerun the tasks of this run from the first one on"),
+            )
+        return None if found in NONE_NAMED else str(found)
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the id given, that of the lock's owner, or this run's.
@@ -39,14 +49,8 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
         Raises:
             InvalidRequestError: the id is the result of an earlier task, which has none.
         """
-        if self.reassignment_id == str(None):
-            raise InvalidRequestError(
-                f"The task before {self.task_id} has no result that says which reassignment is meant, expected its id: it was "
-                "marked, or its result was deleted",
-                Correct("rerun the tasks of this run from the first one on"),
-            )
-        if self.named_id is not None:
-            return self.named_id
+        if (named := self.named_id) is not None:
+            return named
         owner = store.lock_owner(cluster_id)
         return owner.reassignment_id if owner else context["dag_run"].run_id
 
@@ -63,10 +67,11 @@ class OrderOperator(RunningReassignmentOperator):
 
         Raises:
             InvalidRequestError: the owner has the lock since this run was triggered, so it is not the one that was
-                meant; or none has it, and another DAG has begun a reassignment of this run's id.
+                meant; or none has it, and another DAG has begun a reassignment of this run's id; or the id is the
+                result of an earlier task, which has none.
         """
-        if self.is_named:
-            return super().which_reassignment(store, cluster_id, context)
+        if (named := self.named_id) is not None:
+            return named
         asked, own = context["dag_run"].run_after, str(context["dag_run"].run_id)
         owner = store.lock_owner(cluster_id)
         if owner is None or owner.reassignment_id == own:

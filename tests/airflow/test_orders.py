@@ -14,7 +14,7 @@ from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment_airflow.operators import throttle
-from kafka_reassignment_airflow.operators.cancel import StopOperator
+from kafka_reassignment_airflow.operators.cancel import CancelMovesOperator, StopOperator
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
@@ -184,6 +184,26 @@ def test_a_dag_of_ones_own_may_have_native_templates(run):
     assert verify.which_reassignment(run.store, run.cluster_id, context) == "2026_11_26"
     named = natively(StopOperator(task_id="stop_named", reassignment_id="{{ '0' }}"))
     assert named.which_reassignment(run.store, run.cluster_id, context) == "0"
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("is_template", [False, True])
+@pytest.mark.parametrize("kind", [CancelMovesOperator, StopOperator])
+def test_the_missing_result_of_a_marked_task_does_not_mean_whatever_runs(run, kind, is_template, native):
+    with DAG("own", schedule=None, render_template_as_native_obj=native) as dag:
+        stop = StopOperator(task_id="stop", reassignment_id="x")
+        task = kind(task_id="it", reassignment_id="{{ id }}" if is_template else stop.output)
+    ti = SimpleNamespace(xcom_pull=lambda **asked: asked.get("default"), _upstream_map_indexes={})
+    task.render_template_fields({"dag": dag, "task": task, "ti": ti, "id": None})
+    asked = {"dag_run": SimpleNamespace(run_id="m", run_after=run.clock.now)}
+    with pytest.raises(InvalidRequestError, match="The task before it has no result that says which reassignment"):
+        task.which_reassignment(run.store, run.cluster_id, asked)
+
+
+@pytest.mark.parametrize("given", ["", "running", "{{ '' }}"])
+def test_an_id_that_is_left_out_means_whatever_runs(run, given):
+    task = natively(CancelMovesOperator(task_id="cancel_moves", reassignment_id=given))
+    assert task.which_reassignment(run.store, run.cluster_id, {}) == "r"
 
 
 def test_an_id_from_which_airflow_could_not_make_those_of_later_runs_is_refused_before_anything_is_done(run):
