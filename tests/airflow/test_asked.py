@@ -91,12 +91,13 @@ def fields_of(monkeypatch, dag, conf, *, kafka_conn_id="kafka_default"):
     asked = []
     module = "partition_count.partition_count" if "count" in dag.dag_id else "reassignment"
     monkeypatch.setattr(
-        f"kafka_reassignment_airflow.operators.{module}.preflight", lambda _run, fields, _by: asked.append(fields)
+        f"kafka_reassignment_airflow.operators.{module}.preflight",
+        lambda _run, fields, _by, **_at: asked.append(fields),
     )
     task = deepcopy(dag.get_task("preflight"))
     task.kafka_conn_id = kafka_conn_id
     shown = {k: None if isinstance(v, ArgNotSet) else v for k, v in dag.params.dump().items()} | conf
-    run = SimpleNamespace(run_id="r", conf=conf, triggering_user_name="ann", run_type="manual")
+    run = SimpleNamespace(run_id="r", run_after=None, conf=conf, triggering_user_name="ann", run_type="manual")
     context = {"params": shown, "dag_run": run, "run_id": "r", "dag": dag}
     task.request = task.render_template(task.request, context)
     task.run_step(SimpleNamespace(record=SimpleNamespace(reassignment_id="r")), context)

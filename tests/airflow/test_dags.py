@@ -449,12 +449,13 @@ def test_every_input_of_a_task_is_a_template_and_renders_with_the_values_of_the_
 def test_what_the_openlineage_provider_puts_into_the_conf_is_no_field_of_a_request(dags, monkeypatch, dag_id, step):
     """It does so in every run that a TriggerDagRunOperator triggers: in roll backs, resumes and maintenance windows too."""
     asked = []
-    monkeypatch.setattr(f"kafka_reassignment_airflow.operators.{step}", lambda _run, fields, _by: asked.append(fields))
+    monkeypatch.setattr(
+        f"kafka_reassignment_airflow.operators.{step}", lambda _run, fields, _by, **_at: asked.append(fields)
+    )
     preflight = rendered(dags[dag_id].get_task("preflight"), dags[dag_id], topic="t", openlineage={"parentRunId": "x"})
     step_run = SimpleNamespace(record=SimpleNamespace(reassignment_id="r"))
-    preflight.run_step(
-        step_run, {"dag_run": SimpleNamespace(triggering_user_name="ann", run_id="r", run_type="manual")}
-    )
+    dag_run = SimpleNamespace(triggering_user_name="ann", run_id="r", run_type="manual", run_after=None)
+    preflight.run_step(step_run, {"dag_run": dag_run})
     assert asked[0]["topic"] == "t"
     assert "openlineage" not in asked[0]
 

@@ -1,6 +1,7 @@
 """Which reassignment an order or a look without an id is for, also when its task is cleared days later."""
 
 from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -10,10 +11,12 @@ from airflow.sdk import DAG
 from tests.airflow.lab import move_json
 
 from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment_airflow.operators import throttle
-from kafka_reassignment_airflow.operators.cancel import StopOperator
+from kafka_reassignment_airflow.operators.cancel import CancelMovesOperator, StopOperator
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
@@ -66,6 +69,35 @@ def test_an_order_that_is_cleared_later_is_not_for_another_reassignment(run, ord
     )
 
 
+def begun_by(dag_id, run):
+    """The context of the reassignment's own run, whose preflight is in its trail."""
+    own = replace(run.context, actor=Actor(dag_id=dag_id, run_id=run.reassignment_id, task_id="preflight"))
+    own.write_event("preflight", None, run.clock.now, AuditDraft())
+    return own
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_run_of_another_dag_on_the_same_schedule_is_not_the_reassignments_own(two_batches, order):
+    """Airflow makes both run ids from the time: the other DAG's order is not for what has begun since."""
+    run = two_batches(reassignment_id="scheduled__1")
+    begun_by("night_move", run)
+    asked = run.clock.now - timedelta(hours=9)
+    with pytest.raises(InvalidRequestError, match=r"scheduled__1, which has the lock .* after this was asked"):
+        which(run, asked, run_id="scheduled__1", order=order)
+    assert which(run, run.clock.now, run_id="scheduled__1", order=order) == "scheduled__1"
+    run.store.release(run.cluster_id, "scheduled__1")
+    with pytest.raises(InvalidRequestError, match="scheduled__1, is that of the DAG night_move. Nothing was changed"):
+        which(run, asked, run_id="scheduled__1", order=order)
+    begun_by("orders", run)
+    assert which(run, asked, run_id="scheduled__1", order=order) == "scheduled__1", "its own"
+
+
+@pytest.mark.parametrize(("dag_id", "is_own"), [("night_move", True), ("night_stop", False)])
+def test_an_order_is_passed_over_in_the_run_of_the_reassignment_alone(run, dag_id, is_own):
+    own = begun_by("night_move", run)
+    assert replace(own, actor=Actor(dag_id=dag_id, run_id="r")).is_its_own_order is is_own
+
+
 def test_clocks_that_differ_by_seconds_keep_nobody_from_stopping(run):
     assert which(run, run.clock.now - timedelta(seconds=30)) == "r"
 
@@ -116,6 +148,22 @@ def test_the_rate_of_moves_of_others_is_asked_for_at_the_time_of_the_run_so_that
     assert asked == [at]
 
 
+def test_a_request_that_is_cleared_later_supersedes_no_reassignment_that_has_begun_since(run):
+    asked = {"job": "rebalance", "throttle_mb_per_second": 5, "supersede": True}
+    task = PreflightOperator(task_id="preflight", request=asked)
+    later = run.context_of(run.store.record(run.cluster_id, "later"))
+
+    def of(asked_at):
+        run = SimpleNamespace(run_id="later", run_after=asked_at, conf={}, triggering_user_name="ann")
+        return {"dag_run": run}
+
+    with pytest.raises(InvalidRequestError, match="Reassignment r, which has the lock .* Nothing was stopped"):
+        task.run_step(later, of(run.clock.now - timedelta(days=3)))
+    assert run.record.stopped() is None
+    task.run_step(later, of(run.clock.now))
+    assert run.record.stopped() is not None
+
+
 def natively(task, **context):
     with DAG("own", render_template_as_native_obj=True, schedule=None) as dag:
         dag.add_task(task)
@@ -138,6 +186,26 @@ def test_a_dag_of_ones_own_may_have_native_templates(run):
     assert verify.which_reassignment(run.store, run.cluster_id, context) == "2026_11_26"
     named = natively(StopOperator(task_id="stop_named", reassignment_id="{{ '0' }}"))
     assert named.which_reassignment(run.store, run.cluster_id, context) == "0"
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("is_template", [False, True])
+@pytest.mark.parametrize("kind", [CancelMovesOperator, StopOperator])
+def test_the_missing_result_of_a_marked_task_does_not_mean_whatever_runs(run, kind, is_template, native):
+    with DAG("own", schedule=None, render_template_as_native_obj=native) as dag:
+        stop = StopOperator(task_id="stop", reassignment_id="x")
+        task = kind(task_id="it", reassignment_id="{{ id }}" if is_template else stop.output)
+    ti = SimpleNamespace(xcom_pull=lambda **asked: asked.get("default"), _upstream_map_indexes={})
+    task.render_template_fields({"dag": dag, "task": task, "ti": ti, "id": None})
+    asked = {"dag_run": SimpleNamespace(run_id="m", run_after=run.clock.now)}
+    with pytest.raises(InvalidRequestError, match="The task before it has no result that says which reassignment"):
+        task.which_reassignment(run.store, run.cluster_id, asked)
+
+
+@pytest.mark.parametrize("given", ["", "running", "{{ '' }}"])
+def test_an_id_that_is_left_out_means_whatever_runs(run, given):
+    task = natively(CancelMovesOperator(task_id="cancel_moves", reassignment_id=given))
+    assert task.which_reassignment(run.store, run.cluster_id, {}) == "r"
 
 
 def test_an_id_from_which_airflow_could_not_make_those_of_later_runs_is_refused_before_anything_is_done(run):

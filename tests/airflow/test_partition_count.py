@@ -66,7 +66,12 @@ def test_a_topic_grows_by_planned_partitions_and_every_other_wish_is_reported(po
     assert (after[0], after[1], len(after)) == ((1, 2), (2, 3), 5)
     assert all(6 not in r and len({(b - 1) % 3 for b in r}) == 2 for r in after.values())
     events = growth.events("grow")
-    assert [e.step for e in events] == ["preflight", "plan_placement", "create_partitions", "verify"]
+    assert [e.step for e in events] == [
+        "preflight_partition_count",
+        "plan_placement",
+        "create_partitions",
+        "verify_partition_count",
+    ]
     assert {(e.actor.requested_by, e.outcome) for e in events} == {("admin", "succeeded")}
     assert events[2].facts["created"] == {str(n): list(after[n]) for n in (2, 3, 4)}
     assert f"Keys map to other partitions of {topic} once it has 5 instead of 2" in growth.log(

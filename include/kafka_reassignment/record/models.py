@@ -6,7 +6,7 @@ ignores them.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,6 +25,10 @@ FINAL_REPORT = "report.txt"
 """The report at the end, a file of the record that is written last: a reassignment that has one is finished."""
 
 
+CLOCKS_DIFFER = timedelta(minutes=1)
+"""A lock that was taken so short a time after a DAG run was triggered may be older than the run."""
+
+
 class ClusterLock(BaseModel):
     """The lock of one reassignment on a cluster; there is at most one among all that share the record store.
 
@@ -41,6 +45,10 @@ class ClusterLock(BaseModel):
     def is_of(self, reassignment_id: str, instance: str) -> bool:
         """Whether this reassignment of this Airflow has the lock; an Airflow that is not known is any."""
         return self.reassignment_id == reassignment_id and is_same_airflow(self.instance, instance)
+
+    def was_taken_after(self, asked: datetime) -> bool:
+        """Whether it was taken later than a DAG run was triggered (UTC), so that the run was not about this reassignment."""
+        return self.since > asked + CLOCKS_DIFFER
 
 
 def is_same_airflow(one: str, other: str) -> bool:

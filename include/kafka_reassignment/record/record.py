@@ -48,7 +48,7 @@ from kafka_reassignment.record.operator_commands import (
 from kafka_reassignment.record.requests import refuse_other_request, write_request
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.record.settled import SettledNotes
-from kafka_reassignment.request import Limits
+from kafka_reassignment.request import Limits, ReassignmentRequest
 
 T = TypeVar("T")
 
@@ -92,13 +92,15 @@ class Record:
         """
         return write_request(self.root / "request.json", recorded, f"reassignment {self.reassignment_id}")
 
-    def refuse_other_request(self, recorded: RecordedRequest) -> None:
+    def refuse_other_request(self, request: ReassignmentRequest) -> None:
         """Make sure that this reassignment has no other request.
 
         Raises:
             RecordError: another one is recorded under this id.
         """
-        refuse_other_request(self.root / "request.json", recorded, f"reassignment {self.reassignment_id}")
+        refuse_other_request(
+            self.root / "request.json", RecordedRequest, request, f"reassignment {self.reassignment_id}"
+        )
 
     @property
     def exists(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from pydantic import BaseModel
 from upath import UPath
 
 from kafka_reassignment.advice import Correct
@@ -27,7 +28,7 @@ def write_request(path: UPath, recorded: R, subject: str) -> R:
     """
     if create_object(path, as_bytes(recorded)):
         return recorded
-    refuse_other_request(path, recorded, subject)
+    refuse_other_request(path, type(recorded), recorded.request, subject)
     earlier = read_model(path, type(recorded))
     if earlier is None:
         raise RecordUnavailableError(
@@ -36,16 +37,22 @@ def write_request(path: UPath, recorded: R, subject: str) -> R:
     return earlier
 
 
-def refuse_other_request(path: UPath, recorded: R, subject: str) -> None:
-    """Make sure that no other request is recorded there; see ``write_request``.
+def refuse_other_request(path: UPath, kind: type[R], request: BaseModel, subject: str) -> None:
+    """Make sure that no other request is recorded there.
+
+    Args:
+        path: where it is recorded.
+        kind: what is recorded there.
+        request: the request that may be.
+        subject: whose request it is, as in "reassignment 7" or "run 7".
 
     Raises:
-        RecordError: one is.
+        RecordError: another one is.
     """
-    earlier = read_model(path, type(recorded))
-    if earlier is not None and earlier.request != recorded.request:
+    earlier = read_model(path, kind)
+    if earlier is not None and earlier.request != request:
         raise RecordError(
             f"{subject[0].upper()}{subject[1:]} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another request. "
             f"A {subject.split(maxsplit=1)[0]} keeps its request for life",
-            Correct("trigger a new run for the new one"),
+            Correct("trigger a new run, with another run id, for the new one"),
         )

@@ -34,7 +34,7 @@ from kafka_reassignment.errors import (
     RecordError,
 )
 from kafka_reassignment.record.lock import LockChange, LockSeries
-from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.objects import OWN_NAMES, folders_in, names_in, path_part
 from kafka_reassignment.record.record import Record
 
@@ -73,6 +73,19 @@ class RecordStore:
             RecordError: the store does not answer.
         """
         return sorted(folders_in(self._base))
+
+    def begun_elsewhere(self, cluster_id: str, reassignment_id: str) -> list[RecordedRequest]:
+        """Return the reassignments of this id on other clusters than this one, whatever became of them.
+
+        The folders of clusters are listed once, and one object of each is looked for. One that is damaged is left out.
+
+        Raises:
+            RecordUnavailableError: the store does not answer.
+        """
+        others = [name for name in self.clusters() if name != path_part(cluster_id)]
+        with ThreadPoolExecutor(READERS) as readers:
+            found = list(readers.map(lambda name: _request_of(self.record(name, reassignment_id)), others))
+        return [recorded for recorded in found if recorded is not None]
 
     def records(self, cluster_id: str) -> Iterator[Record]:
         """Yield every record of a cluster that has a request or a throttle journal, in no order.
@@ -228,11 +241,15 @@ class RecordStore:
 
 def _named(record: Record) -> Record:
     """The same record with the id of its run, where its request is readable."""
-    try:
-        recorded = record.recorded_request() if record.exists else None
-    except RecordDamagedError:
-        recorded = None
+    recorded = _request_of(record)
     return Record(record.root, record.cluster_id, recorded.reassignment_id) if recorded else record
+
+
+def _request_of(record: Record) -> RecordedRequest | None:
+    try:
+        return record.recorded_request() if record.exists else None
+    except RecordDamagedError:
+        return None
 
 
 def _journal_of(record: Record) -> tuple[Record, Journal | RecordDamagedError]:

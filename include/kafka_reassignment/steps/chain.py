@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from kafka_reassignment.advice import Rerun
+from kafka_reassignment.advice import CANCEL_DAG_ID, Rerun, Trigger
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.approval_rules import ApprovalRules, refuse_unapproved
 from kafka_reassignment.steps.base.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.base.estimates import end_in_words
 from kafka_reassignment.steps.base.finished import is_finished_reassignment
 from kafka_reassignment.steps.base.inbound import note_sizes
+from kafka_reassignment.steps.base.same_id import refuse_same_id_elsewhere
 from kafka_reassignment.steps.base.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 from kafka_reassignment.steps.limits import has_left_for_later, revise
 from kafka_reassignment.steps.supersede import settle_superseded
@@ -29,7 +30,8 @@ def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | No
         rules: when a plan is to be approved, besides where its request asks for that.
 
     Raises:
-        InvalidRequestError: only a validation was asked for.
+        InvalidRequestError: only a validation was asked for, or another cluster has a reassignment of this id that was
+            begun before.
         NotApprovedError: the plan has to be approved, and is not; the lock is not taken then.
         ReassignmentInProgressError: another reassignment has the lock of the cluster.
     """
@@ -42,6 +44,8 @@ def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | No
         run.refuse_validate_only()
         refuse_stopped(run.record)
         run.refuse_other_airflow()
+        stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
+        refuse_same_id_elsewhere(run, run.recorded.started_at, stop)
         is_left = bool(unfinished) or has_left_for_later(RecordView(run.record), plan.batches)
         if is_left:
             refuse_unapproved(run, rules or ApprovalRules())

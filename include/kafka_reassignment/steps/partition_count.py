@@ -3,6 +3,8 @@
 Several of these may run at once, and beside a reassignment: the controller adds planned partitions all or none,
 and only to a topic of the size they were planned for. So the cluster is not locked, but brokers that the
 reassignment which has it is emptying get nothing.
+
+Audit events have names of their own, not those of a reassignment's steps: in one DAG run both write one trail.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the request does not fit.
         ReassignmentInProgressError: partitions of the topic are being reassigned.
     """
-    with run.audited("preflight") as event:
+    with run.audited("preflight_partition_count") as event:
         request = parse_partition_count(fields)
         record = PartitionCountRecord(run.record)
         if request.topic in KAFKAS_OWN:
@@ -158,7 +160,7 @@ def verify(run: RunContext) -> str:
     Raises:
         VerificationError: they are not so; the message names them and the next step.
     """
-    with run.audited("verify") as event:
+    with run.audited("verify_partition_count") as event:
         record = PartitionCountRecord(run.record)
         request, planned = record.recorded_request().request, record.require_planned()
         until = run.now() + timedelta(seconds=SETTLE_SECONDS)

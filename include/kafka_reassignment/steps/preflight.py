@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Any
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
@@ -32,9 +33,10 @@ from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 from kafka_reassignment.request.topics import topics_matching
 from kafka_reassignment.steps.auto_rate import check_signals
 from kafka_reassignment.steps.base.context import RunContext, refuse_stopped
-from kafka_reassignment.steps.base.finished import is_finished_reassignment
+from kafka_reassignment.steps.base.finished import note_finished
 from kafka_reassignment.steps.base.health import check_health
 from kafka_reassignment.steps.base.moves import format_reasons
+from kafka_reassignment.steps.base.same_id import refuse_same_id_elsewhere
 from kafka_reassignment.steps.base.view import min_insync_replicas
 from kafka_reassignment.steps.left.left_over import to_end_moves
 from kafka_reassignment.steps.limits import check_limits
@@ -44,27 +46,38 @@ BROKERS_ASKED = 20
 """How many brokers are asked for static settings: a connection each, and they seldom differ."""
 
 
-def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> None:
+def preflight(run: RunContext, fields: dict[str, Any], requested_by: str, *, asked_at: datetime | None = None) -> None:
     """Read the request, check it against the cluster, open the record and lock the cluster.
 
     Everything that can refuse comes first; a refusal leaves its audit event behind and nothing else. Then the request
     is recorded, so that kafka_reassignment_cancel knows the reassignment, and then the cluster is locked. Where the
     plan is frozen already, the lock is only looked at: start_batches takes it. In a run without that task it is taken
-    here.
+    here. A finished reassignment stays as it is.
+
+    Args:
+        run: the reassignment.
+        fields: of its request, by name.
+        requested_by: who asks for it.
+        asked_at: when, in UTC; what has taken the lock since is not superseded. A rerun has the same time. Now where
+            None.
 
     Raises:
         OtherAirflowError: another Airflow has begun a reassignment of this id.
-        WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the
-            request does not fit the cluster.
+        RecordError: a reassignment of this id has another request, whether it goes on, was stopped or is finished.
+        WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the request does not
+            fit the cluster; or it would supersede what has begun since; or another cluster has a reassignment of this
+            id, and batches are runs of their own.
         UnhealthyClusterError: more partitions are unhealthy than the request allows.
         ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
         StoppedError: this one was stopped.
     """
-    if run.is_of_this_airflow and is_finished_reassignment(run, "preflight"):
-        return
     with run.audited("preflight") as event:
         run.refuse_other_airflow()
         request = parse_request(fields, is_recorded=run.record.exists)
+        run.record.refuse_other_request(request)
+        if run.record.is_reported:
+            note_finished(run, event)
+            return
         description = run.cluster.describe_cluster()
         if request.expected_cluster_id and request.expected_cluster_id != description.cluster_id:
             raise WrongClusterError(
@@ -91,13 +104,14 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             instance=run.instance,
             request=request,
         )
-        run.record.refuse_other_request(recorded)
-        superseded = _owner_to_supersede(run, request)
+        superseded = _owner_to_supersede(run, request, asked_at or run.now())
         if run.record.frozen_plan() is None:
             check_health(run.cluster, request)
             refuse_never_open(request.maintenance, run.now())
             if not request.supersede:
                 refuse_moves_in_flight(run, description.live_brokers)
+            if run.has_task("start_batches"):
+                refuse_same_id_elsewhere(run, run.recorded.started_at if run.record.exists else recorded.started_at)
             run.record.write_request(recorded)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)
@@ -149,10 +163,11 @@ def _producer_wait(run: RunContext, description: ClusterDescription) -> Producer
     return producer_wait(run.cluster.describe_configs([ConfigResource.broker(b) for b in some], FETCH_KEYS))
 
 
-def _owner_to_supersede(run: RunContext, request: ReassignmentRequest) -> ClusterLock | None:
+def _owner_to_supersede(run: RunContext, request: ReassignmentRequest, asked_at: datetime) -> ClusterLock | None:
     """KIP-236: return the lock of the reassignment whose place this one takes; None where the cluster is not locked, or by this one.
 
     Raises:
+        InvalidRequestError: the owner has the lock since this one was asked for, so it is not the one that was meant.
         ReassignmentInProgressError: another reassignment has the lock, and is not to be superseded; or a step has it
             for some seconds, such as a sweep: to take it would let both write throttle configs.
     """
@@ -162,6 +177,13 @@ def _owner_to_supersede(run: RunContext, request: ReassignmentRequest) -> Cluste
     supersedes = request.supersede and not request.validate_only and run.record.frozen_plan() is None
     if not supersedes or not run.store.is_locked_for_long(cluster_id, owner):
         raise run.store.locked_by(owner, cluster_id, Rerun("preflight"))
+    if owner.was_taken_after(asked_at):
+        raise InvalidRequestError(
+            f"Reassignment {owner.reassignment_id}, which has the lock of cluster {cluster_id}, has it since "
+            f"{owner.since:%Y-%m-%d %H:%M:%S %Z}: after this one was asked to supersede what ran, at "
+            f"{asked_at:%Y-%m-%d %H:%M:%S %Z}. Nothing was stopped",
+            Correct(f"trigger a new run with the same request, if {owner.reassignment_id} is to be superseded as well"),
+        )
     return owner
 
 

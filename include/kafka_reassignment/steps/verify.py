@@ -403,7 +403,8 @@ def write_report(run: RunContext, not_done: Sequence[str] = ()) -> str:
 
     Raises:
         StoppedError: it was stopped since, and may be rolled back.
-        VerificationError: ``verify`` has not succeeded; a person who marks its task does not make the end as planned.
+        VerificationError: ``verify`` has not succeeded, or a batch is not finished; a person who marks a task does not
+            make the end as planned.
     """
     if is_finished_reassignment(run, "report"):
         # An earlier try may have died before it released the lock.
@@ -413,6 +414,13 @@ def write_report(run: RunContext, not_done: Sequence[str] = ()) -> str:
         refuse_stopped(run.record)
         recorded, plan = run.recorded, run.plan()
         _require_verified(run, not_done)
+        finished = run.record.finished_batches()
+        if unfinished := [n for n in range(1, plan.batches + 1) if n not in finished]:
+            raise VerificationError(
+                f"Reassignment {recorded.reassignment_id} is not done: batch {name_some(unfinished)} of {plan.batches} is not "
+                "finished, so there is nothing to report as done",
+                Rerun(run.locking_task),
+            )
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)

@@ -60,8 +60,9 @@ class PreflightOperator(ReassignmentStepOperator):
     """Check the request against the cluster and take the cluster's lock for this reassignment.
 
     No replica, throttle or config is changed. A request with a canary topic writes messages to it, and one that
-    supersedes orders the other reassignment to stop; a validation does neither. Left behind when it dies half-way: the
-    lock of the cluster, which its rerun finds to be its own.
+    supersedes orders the other reassignment to stop; a validation does neither. Cleared later, it stops none that has
+    begun or was resumed since. Left behind when it dies half-way: the lock of the cluster, which its rerun finds to be
+    its own.
 
     :param request: fields of ``ReassignmentRequest``, such as ``{"job": "rebalance", "throttle_mb_per_second": 50}``; a
         dict or JSON of one (templated). An unknown field is refused, and so is another ``kafka_conn_id`` than the
@@ -89,7 +90,8 @@ class PreflightOperator(ReassignmentStepOperator):
         if self.batch_dag_id:
             own = run.record.reassignment_id
             refuse_long_id(own, batch_run_id(own, 1))
-        preflight(run, fields_of_request(self.request, self.kafka_conn_id, context), requested_by(context))
+        fields = fields_of_request(self.request, self.kafka_conn_id, context)
+        preflight(run, fields, requested_by(context), asked_at=context["dag_run"].run_after)
 
 
 class PlanOperator(ReassignmentStepOperator):

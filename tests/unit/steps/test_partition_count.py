@@ -40,10 +40,10 @@ def test_a_topic_gets_the_partitions_it_was_promised(growing):
         == "topic orders has 4 partitions; those that were added (2) are where they were planned, led and in sync"
     )
     assert run.summaries() == [
-        "preflight succeeded: topic orders has 2 partitions, 4 are wanted",
+        "preflight_partition_count succeeded: topic orders has 2 partitions, 4 are wanted",
         "plan_placement succeeded: orders grows from 2 to 4 partitions: 2 new, with 2 replicas each",
         "create_partitions succeeded: 2 partitions added: orders has 4 now",
-        f"verify succeeded: {message}",
+        f"verify_partition_count succeeded: {message}",
     ]
     assert run.record.audit.verify() == 4
 

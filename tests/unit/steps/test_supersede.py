@@ -1,5 +1,7 @@
 """KIP-236: a new target for partitions that are already moving, and taking over from an earlier reassignment."""
 
+from datetime import timedelta
+
 import pytest
 from tests.steps_lab import Run, StillWaiting, move, right_after
 from upath import UPath
@@ -9,6 +11,7 @@ from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
+    InvalidRequestError,
     LockedForSecondsError,
     LockLostError,
     OvertakenError,
@@ -309,6 +312,22 @@ def test_a_rejected_plan_that_has_superseded_what_left_nothing_says_nothing_of_i
     preflight(second(first), REQUEST, "bob")
     then = reassignment([move("orders", 0, (1, 2), (1, 4))], reassignment_id="second", supersede=True)
     assert answered(then.context, approved=False, by="ann").words == "rejected by ann"
+
+
+def test_a_request_that_is_cleared_later_supersedes_nothing_that_has_begun_since(reassignment):
+    """What it was to supersede has ended; who asks for another reassignment days later does not expect it to be stopped."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    asked_at = run.clock.now - timedelta(days=3)
+    with pytest.raises(
+        InvalidRequestError, match=r"Reassignment r, which has the lock .* Nothing was stopped"
+    ) as refused:
+        preflight(second(run), REQUEST, "bob", asked_at=asked_at)
+    again = "trigger a new run with the same request, if r is to be superseded as well"
+    assert refused.value.advice == (Correct(again),)
+    assert run.record.stopped() is None
+    assert not second(run).record.exists
+    preflight(second(run), REQUEST, "bob", asked_at=run.clock.now - timedelta(seconds=30))  # clocks differ
+    assert run.record.stopped() is not None
 
 
 def test_a_step_that_has_the_lock_for_some_seconds_is_not_superseded_but_waited_for(reassignment):

@@ -563,6 +563,31 @@ def test_the_new_leader_leads_when_its_step_is_done(reassignment, cluster):
     assert dropped.facts["elected"] == ["wide-0"]
 
 
+def test_a_report_needs_every_batch_finished_so_that_marking_the_wait_makes_no_run_green(reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    elect_leaders(run.context)
+    verify(run.context)
+    with pytest.raises(VerificationError, match="r is not done: batch 1 of 1 is not finished") as refused:
+        write_report(run.context)
+    assert refused.value.advice == (Rerun("start_batches"),)
+    assert not run.record.is_reported
+    run.run_batches()
+    run.finish()
+    assert run.record.is_reported
+
+
+def test_the_verify_of_a_partition_count_in_the_same_run_is_not_that_of_the_reassignment(reassignment, growing):
+    """One DAG adds partitions to a topic and moves others; then verify of the moves is marked."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.run_batches()
+    grown = growing()
+    grown.record = run.record
+    grown.do_all()
+    with pytest.raises(VerificationError, match="is not verified: its latest verify has not run"):
+        write_report(run.context)
+
+
 def test_a_report_needs_a_verify_that_succeeded_so_that_marking_the_task_makes_no_run_green(reassignment, cluster):
     run = reassignment([move("orders", 0, (1, 2), (1, 3))])
     run.run_batches()

@@ -222,8 +222,12 @@ class RunContext:
 
     @property
     def is_its_own_order(self) -> bool:
-        """Whether the step is of the very run that has begun the reassignment: what it orders was written before it began."""
-        return self.actor.run_id == self.record.reassignment_id
+        """Whether the step is of the very run that has begun the reassignment: what it orders was written before it began.
+
+        The run of another DAG on the same schedule has the same id.
+        """
+        has_its_id = self.actor.run_id == self.record.reassignment_id
+        return has_its_id and self.record.audit.dag_that_began() in {"", self.actor.dag_id}
 
     def note_replicas_after(self, event: AuditDraft, partitions: Collection[TopicPartition]) -> None:
         """Add to the event of a step that has acted what the cluster shows of the partitions now.

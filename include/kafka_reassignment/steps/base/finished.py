@@ -7,7 +7,7 @@ do is of no use to anybody then, and what they would write contradicts what was 
 from __future__ import annotations
 
 from kafka_reassignment.errors import overtaken
-from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.base.waiting import Done
 
 
@@ -15,7 +15,8 @@ def is_finished_batch(run: RunContext, step: str, number: int) -> bool:
     """Whether the batch is finished, so that an acting step has nothing to do; leaves the step's audit event then."""
     done = finished_batch(run, number)
     if done is not None:
-        _skip(run, step, number, done.message)
+        with run.audited(step, number) as event:
+            event.outcome, event.summary = "skipped", done.message
     return done is not None
 
 
@@ -51,10 +52,12 @@ def is_finished_reassignment(run: RunContext, step: str) -> bool:
     """Whether the reassignment was verified and reported, so that a step has nothing to do; leaves its audit event then."""
     if not run.record.is_reported:
         return False
-    _skip(run, step, None, f"reassignment {run.record.reassignment_id} is finished: nothing is left to do")
+    with run.audited(step) as event:
+        note_finished(run, event)
     return True
 
 
-def _skip(run: RunContext, step: str, batch: int | None, reason: str) -> None:
-    with run.audited(step, batch) as event:
-        event.outcome, event.summary = "skipped", reason
+def note_finished(run: RunContext, event: AuditDraft) -> None:
+    """Let the event of a step of a finished reassignment say that there was nothing to do."""
+    event.outcome = "skipped"
+    event.summary = f"reassignment {run.record.reassignment_id} is finished: nothing is left to do"
