@@ -198,7 +198,7 @@ def settle_superseded(
         }
         unsettled |= {p: why for p, why in decided.unsettled.items() if p not in planned}
         ends |= decided.ends(view)
-        may_act = may_act and _may_act(run)
+        may_act = may_act and run.may_act
         if not may_act:
             continue
         refused = {**cancel(run, to_cancel), **submit(run, view, to_submit, None)}
@@ -214,10 +214,6 @@ def settle_superseded(
     if may_act:
         note_settled_of(run, superseded, ends)
     return {p: why for p, why in unsettled.items() if str(p) not in done}
-
-
-def _may_act(run: RunContext) -> bool:
-    return run.record.stopped() is None and run.is_own(run.store.lock_owner(run.record.cluster_id))
 
 
 def left_half_way(run: RunContext) -> dict[TopicPartition, str]:

@@ -241,6 +241,11 @@ class RunContext:
             return
         event.note_replicas_after({p: seen[p] for p in partitions if p in seen})
 
+    @property
+    def may_act(self) -> bool:
+        """Whether the reassignment has the lock of the cluster now and is not stopped: what it cancels or submits is its own."""
+        return self.record.stopped() is None and self.is_own(self.store.lock_owner(self.record.cluster_id))
+
     def require_go_ahead(self, recorded: RecordView | None = None, *, only_plans: bool = False) -> None:
         """Refuse to go on when the reassignment is stopped, is to be validated only, or has not the cluster's lock.
 

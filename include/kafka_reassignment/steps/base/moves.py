@@ -252,6 +252,8 @@ def _lost_by_cancel(run: RunContext, partitions: Sequence[TopicPartition]) -> di
 def freed(run: RunContext, steps: Collection[Step], view: View, event: AuditDraft, *, of: Batch | None = None) -> View:
     """Cancel moves of ours that lead nowhere (``to_free``), so that the step goes on; return what is seen then.
 
+    Without the lock of the cluster, or once it was stopped, this only looks.
+
     Args:
         run: of the reassignment.
         steps: of which something was submitted: moves of others are not cancelled.
@@ -260,7 +262,7 @@ def freed(run: RunContext, steps: Collection[Step], view: View, event: AuditDraf
         of: what is looked at then; the steps where it is None.
     """
     stuck = to_free(steps, view) if run.controller.can_cancel else {}
-    if not stuck:
+    if not stuck or not run.may_act:
         return view
     run.log.warning("These lead nowhere, as something else was under way: cancelled: %s", format_reasons(stuck))
     event.facts["freed"] = as_texts(stuck)
