@@ -37,9 +37,10 @@ from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.clear import clear_throttle
 from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.report import write_report
 from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.stopped.settle import CancelResult
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.verify import verify
 
 WHOLE = CancelScope()
 """All of a reassignment."""

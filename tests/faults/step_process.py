@@ -38,9 +38,10 @@ from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.report import write_report
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.stopped.cancel_report import report_stop
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.verify import verify
 
 GO, LOSE_ANSWER = "go", "lose the answer"
 

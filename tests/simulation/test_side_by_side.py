@@ -21,7 +21,8 @@ from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Step, TopicPartition
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.leaders import elect_leaders
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.report import write_report
+from kafka_reassignment.steps.verify import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""After the last batch: verification and the report."""
+"""After the last batch: what was asked for is done, or what is not, and what leads on."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, Ver
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.ports import in_slices
-from kafka_reassignment.record.audit import LATEST_EVENTS
-from kafka_reassignment.record.models import FINAL_REPORT
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
 from kafka_reassignment.steps.base.added import observe_added
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
-from kafka_reassignment.steps.base.context import AuditDraft, RunContext, refuse_stopped
+from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.base.finished import is_finished_reassignment
 from kafka_reassignment.steps.base.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, observe_leaving
 from kafka_reassignment.steps.base.moves import SLICE, as_texts
 from kafka_reassignment.steps.base.view import observe
 from kafka_reassignment.steps.leaders import too_cold
+from kafka_reassignment.steps.left.left_out import left_out_for_good
 from kafka_reassignment.steps.left.left_over import (
     LEFT,
     MOST_AT_ONCE,
@@ -50,7 +49,7 @@ from kafka_reassignment.steps.left.left_over import (
 from kafka_reassignment.steps.left.taken_out import left_open_not_settled
 from kafka_reassignment.steps.stopped.settle import what_settles
 from kafka_reassignment.steps.stopped.stopped_steps import known_steps_of_superseded, planned_by_owner
-from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
+from kafka_reassignment.steps.supersede import settle_superseded
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.throttling.kept_throttle import restore_or_raise
 from kafka_reassignment.steps.throttling.restore import Restored, split_owed
@@ -333,7 +332,7 @@ def _not_as_planned(
     of_superseded: Mapping[TopicPartition, str],
     of_withdrawn: Mapping[TopicPartition, str],
 ) -> VerificationError:
-    reasons = _left_out(run)
+    reasons = left_out_for_good(run)
     texts = [f"{text} (left out: {reasons[str(p)]})" if str(p) in reasons else text for p, text in found.wrong.items()]
     texts += [f"{p} is as what was superseded has left it: {why}" for p, why in of_superseded.items()]
     texts += [f"{p} was withdrawn, and is not settled: {why}" for p, why in of_withdrawn.items()]
@@ -391,80 +390,3 @@ def _restored(run: RunContext, event: AuditDraft) -> tuple[Restored, tuple[str, 
     restored = restore_or_raise(run, event)
     owed, owed_by_down = split_owed(run.cluster, run.record)
     return replace(restored, owed=owed), owed_by_down
-
-
-def write_report(run: RunContext, not_done: Sequence[str] = ()) -> str:
-    """Write the report, release the cluster's lock, and return the report's text.
-
-    Args:
-        run: the reassignment.
-        not_done: tasks of its run before this one that have not succeeded, in their order: the first one is to be rerun
-            where it is not verified.
-
-    Raises:
-        StoppedError: it was stopped since, and may be rolled back.
-        VerificationError: ``verify`` has not succeeded, or a batch is not finished; a person who marks a task does not
-            make the end as planned.
-    """
-    if is_finished_reassignment(run, "report"):
-        # An earlier try may have died before it released the lock.
-        run.release_lock()
-        return (run.record.read_file(FINAL_REPORT) or b"").decode()
-    with run.audited("report") as event:
-        refuse_stopped(run.record)
-        recorded, plan = run.recorded, run.plan()
-        _require_verified(run, not_done)
-        finished = run.record.finished_batches()
-        if unfinished := [n for n in range(1, plan.batches + 1) if n not in finished]:
-            raise VerificationError(
-                f"Reassignment {recorded.reassignment_id} is not done: batch {name_some(unfinished)} of {plan.batches} is not "
-                "finished, so there is nothing to report as done",
-                Rerun(run.locking_task),
-            )
-        batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
-        elapsed = run.now() - recorded.started_at
-        moved = sum(b.bytes_copied for b in batches)
-        _, owed_by_down = split_owed(run.cluster, run.record)
-        lines = [
-            f"Reassignment {recorded.reassignment_id} of cluster {recorded.cluster_id}",
-            f"asked for by {recorded.requested_by}: {recorded.request.job}",
-            (
-                f"batches: {len(batches)}, steps of partitions: {sum(b.partitions for b in batches)}, copied: {moved / 1e9:.3f} GB; "
-                f"it ends {elapsed.total_seconds() / 60:.1f} min after it was asked for"
-            ),
-            *(f"left out on the way: {partition}: {reason}" for partition, reason in _left_out(run).items()),
-            *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),
-            *(f"left as what was superseded has left it: {p}: {why}" for p, why in left_half_way(run).items()),
-            *owed_by_down,
-        ]
-        text = "\n".join(lines)
-        run.record.write_file(FINAL_REPORT, text.encode())
-        run.release_lock()
-        event.summary = lines[2]
-        return text
-
-
-def _require_verified(run: RunContext, not_done: Sequence[str]) -> None:
-    latest = run.record.audit.latest(LATEST_EVENTS)
-    outcome = next((e.outcome for e in latest if e.step == "verify"), None)
-    if outcome != "succeeded":
-        raise VerificationError(
-            f"Reassignment {run.record.reassignment_id} is not verified: its latest verify "
-            + ("has not run" if outcome is None else outcome)
-            + ", so there is nothing to report as done",
-            Rerun(next(iter(not_done), "verify")),
-        )
-
-
-def _left_out(run: RunContext) -> dict[str, str]:
-    """By partition, why it was left out for good: the steps that follow one that was not made are stale, which says nothing."""
-    plan = run.plan()
-    left_out: dict[str, str] = {}
-    tried_again: set[str] = set()
-    for number in range(1, plan.batches + 1):
-        submitted = run.record.submitted(number)
-        if submitted is not None:
-            over = {*submitted.accepted, *(tried_again & submitted.left_out.keys())}
-            left_out = submitted.left_out | {p: why for p, why in left_out.items() if p not in over}
-            tried_again = (tried_again - over) | {*submitted.retried_later}
-    return left_out

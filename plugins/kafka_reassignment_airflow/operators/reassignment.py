@@ -28,7 +28,8 @@ from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.report import write_report
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment_airflow.asked import fields_of_request
 from kafka_reassignment_airflow.assets import FINISHED, announce
 from kafka_reassignment_airflow.base import (

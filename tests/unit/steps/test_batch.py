@@ -17,7 +17,8 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.leaders import elect_leaders
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.report import write_report
+from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer
 

@@ -16,8 +16,9 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.plan import take_snapshot
+from kafka_reassignment.steps.report import write_report
 from kafka_reassignment.steps.stopped.cancel_report import report_stop
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer
 

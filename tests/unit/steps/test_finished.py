@@ -22,7 +22,8 @@ from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.report import write_report
+from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer
 

@@ -11,8 +11,9 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.waiting import Failed
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.chain import wait_for_batches
+from kafka_reassignment.steps.report import write_report
 from kafka_reassignment.steps.throttle import keep_throttle
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer
 

@@ -21,8 +21,9 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.report import write_report
 from kafka_reassignment.steps.resume import resume
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.views.listing import list_reassignments
 
 LEFT = Path(__file__).parent / "version_1"

@@ -30,9 +30,10 @@ from kafka_reassignment.steps.base.context import AuditDraft
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.left.left_over import LEFT
 from kafka_reassignment.steps.plan import take_snapshot
+from kafka_reassignment.steps.report import write_report
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle import put_in_place
-from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.views.verification import verify_reassignment
 
 pytestmark = pytest.mark.longer

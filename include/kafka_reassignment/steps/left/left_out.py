@@ -94,3 +94,17 @@ def never_submitted(batch: Batch, partitions: Sequence[TopicPartition]) -> NotSu
         f"Batch {batch.number}: {name_some(partitions)} of {len(batch.steps)} partitions were never submitted",
         Rerun("submit_batch", batch=batch.number),
     )
+
+
+def left_out_for_good(run: RunContext) -> dict[str, str]:
+    """Return by partition why it was left out for good: the steps that follow one that was not made are stale, which says nothing."""
+    plan = run.plan()
+    left_out: dict[str, str] = {}
+    tried_again: set[str] = set()
+    for number in range(1, plan.batches + 1):
+        submitted = run.record.submitted(number)
+        if submitted is not None:
+            over = {*submitted.accepted, *(tried_again & submitted.left_out.keys())}
+            left_out = submitted.left_out | {p: why for p, why in left_out.items() if p not in over}
+            tried_again = (tried_again - over) | {*submitted.retried_later}
+    return left_out

@@ -1,0 +1,82 @@
+"""The report at the end of a reassignment that is verified; with it the cluster is free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import VerificationError, name_some
+from kafka_reassignment.record.audit import LATEST_EVENTS
+from kafka_reassignment.record.models import FINAL_REPORT
+from kafka_reassignment.steps.base.context import RunContext, refuse_stopped
+from kafka_reassignment.steps.base.finished import is_finished_reassignment
+from kafka_reassignment.steps.left.left_out import left_out_for_good
+from kafka_reassignment.steps.supersede import left_half_way
+from kafka_reassignment.steps.throttling.restore import split_owed
+
+
+def write_report(run: RunContext, not_done: Sequence[str] = ()) -> str:
+    """Write the report, release the cluster's lock, and return the report's text.
+
+    Args:
+        run: the reassignment.
+        not_done: tasks of its run before this one that have not succeeded, in their order: the first one is to be rerun
+            where it is not verified.
+
+    Raises:
+        StoppedError: it was stopped since, and may be rolled back.
+        VerificationError: ``verify`` has not succeeded, or a batch is not finished; a person who marks a task does not
+            make the end as planned.
+    """
+    if is_finished_reassignment(run, "report"):
+        # An earlier try may have died before it released the lock.
+        run.release_lock()
+        return (run.record.read_file(FINAL_REPORT) or b"").decode()
+    with run.audited("report") as event:
+        refuse_stopped(run.record)
+        recorded, plan = run.recorded, run.plan()
+        _require_verified(run, not_done)
+        _require_finished(run, plan.batches)
+        batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
+        elapsed = run.now() - recorded.started_at
+        moved = sum(b.bytes_copied for b in batches)
+        _, owed_by_down = split_owed(run.cluster, run.record)
+        lines = [
+            f"Reassignment {recorded.reassignment_id} of cluster {recorded.cluster_id}",
+            f"asked for by {recorded.requested_by}: {recorded.request.job}",
+            (
+                f"batches: {len(batches)}, steps of partitions: {sum(b.partitions for b in batches)}, copied: {moved / 1e9:.3f} GB; "
+                f"it ends {elapsed.total_seconds() / 60:.1f} min after it was asked for"
+            ),
+            *(f"left out on the way: {partition}: {reason}" for partition, reason in left_out_for_good(run).items()),
+            *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),
+            *(f"left as what was superseded has left it: {p}: {why}" for p, why in left_half_way(run).items()),
+            *owed_by_down,
+        ]
+        text = "\n".join(lines)
+        run.record.write_file(FINAL_REPORT, text.encode())
+        run.release_lock()
+        event.summary = lines[2]
+        return text
+
+
+def _require_verified(run: RunContext, not_done: Sequence[str]) -> None:
+    latest = run.record.audit.latest(LATEST_EVENTS)
+    outcome = next((e.outcome for e in latest if e.step == "verify"), None)
+    if outcome != "succeeded":
+        raise VerificationError(
+            f"Reassignment {run.record.reassignment_id} is not verified: its latest verify "
+            + ("has not run" if outcome is None else outcome)
+            + ", so there is nothing to report as done",
+            Rerun(next(iter(not_done), "verify")),
+        )
+
+
+def _require_finished(run: RunContext, batches: int) -> None:
+    finished = run.record.finished_batches()
+    if unfinished := [n for n in range(1, batches + 1) if n not in finished]:
+        raise VerificationError(
+            f"Reassignment {run.record.reassignment_id} is not done: batch {name_some(unfinished)} of {batches} is not "
+            "finished, so there is nothing to report as done",
+            Rerun(run.locking_task),
+        )
