@@ -10,7 +10,7 @@ batches are moved back too, newest first, by a run of `kafka_reassignment` of th
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, TriggerRule
 
 from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.assets import STOPPED
@@ -54,10 +54,12 @@ with DAG(
     settle_moves = SettleMovesOperator(task_id="settle_moves", reassignment_id=stopped)
     clear_throttle = ClearThrottleAfterStopOperator(task_id="clear_throttle", reassignment_id=stopped)
     report_stop = ReportStopOperator(task_id="report_stop", reassignment_id=stopped)
-    # Where it is skipped, start_roll_back is skipped with it: only what was stopped as a whole can be rolled back.
     announce_stop = AnnounceStopOperator(task_id="announce_stop", reassignment_id=stopped, outlets=[STOPPED])
     start_roll_back = StartRollBackOperator(
-        task_id="start_roll_back", reassignment_id=stopped, roll_back="{{ params.roll_back }}"
+        task_id="start_roll_back",
+        reassignment_id=stopped,
+        roll_back="{{ params.roll_back }}",
+        trigger_rule=TriggerRule.NONE_FAILED,  # it says itself where there is nothing to roll back
     )
 
     stop >> cancel_moves >> settle_moves >> clear_throttle >> report_stop >> announce_stop >> start_roll_back

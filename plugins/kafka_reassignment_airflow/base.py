@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunLink, TriggerDagRunOperator
-from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context, TaskInstanceState
+from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from kafka_reassignment.advice import Correct, Rerun
@@ -62,6 +63,17 @@ def translate_errors(log: Any) -> Iterator[None]:
         if is_worth_a_retry(error):
             raise
         raise AirflowFailException(text) from None  # one stack trace in the log; the error stays its context
+
+
+FAILED = frozenset({TaskInstanceState.FAILED, TaskInstanceState.UPSTREAM_FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class TasksBefore:
+    """Tasks before another one in its run, in their order: which have failed, whatever they are, and which steps have not succeeded."""
+
+    failed: tuple[str, ...]
+    not_done: tuple[str, ...]
 
 
 class ReassignmentStepOperator(BaseOperator):
@@ -154,12 +166,17 @@ class ReassignmentStepOperator(BaseOperator):
         dag = self.get_dag()
         return dag is None or context["dag_run"].run_id != reassignment_id or bool(dag.has_task(task_id))
 
-    def states_before(self, context: Context) -> dict[str, str | None]:
-        """Return the states of the tasks before this one in its run, in their order; None is one that has not begun."""
+    def tasks_before(self, context: Context) -> TasksBefore:
+        """Return which tasks before this one in its run have not ended well."""
         run_id = context["dag_run"].run_id
         states = context["ti"].get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
         before = self.get_flat_relative_ids(upstream=True)
-        return {t.task_id: states.get(t.task_id) for t in self.dag.topological_sort() if t.task_id in before}
+        tasks = [t for t in self.dag.topological_sort() if t.task_id in before]
+        steps = [t.task_id for t in tasks if isinstance(t, ReassignmentStepOperator)]
+        return TasksBefore(
+            failed=tuple(t.task_id for t in tasks if FAILED & _states_of(t, states)),
+            not_done=tuple(step for step in steps if states.get(step) != TaskInstanceState.SUCCESS),
+        )
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""
@@ -367,3 +384,11 @@ def requested_by(context: Context) -> str:
     """Return the Airflow user who triggered the run, or how it came about."""
     run = context["dag_run"]
     return run.triggering_user_name or f"Airflow ({run.run_type})"
+
+
+def _states_of(task: object, states: Mapping[str, str | None]) -> set[str | None]:
+    """Return the states of a task, given those of a run; a mapped one is there as ``<task_id>_<map_index>``."""
+    task_id = str(getattr(task, "task_id", ""))
+    if not isinstance(task, MappedOperator):
+        return {states.get(task_id)}
+    return {s for name, s in states.items() if name.rpartition("_")[0] == task_id and name.rpartition("_")[2].isdigit()}

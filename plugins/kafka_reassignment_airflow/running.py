@@ -25,7 +25,7 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
 
     def __init__(self, *, reassignment_id: str = "", **kwargs: Any) -> None:
         super().__init__(reassignment_id=reassignment_id, **kwargs)
-        self._asks_for_one = reassignment_id not in NONE_NAMED
+        self._is_a_result = not isinstance(reassignment_id, str) or "xcom" in reassignment_id
 
     @property
     def named_id(self) -> str | None:
@@ -35,7 +35,7 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
             InvalidRequestError: the id is the result of an earlier task, which has none.
         """
         found = self.reassignment_id  # a native template makes a number of digits, such as 0
-        if self._asks_for_one and found in (None, str(None)):
+        if found == str(None) or (found is None and self._is_a_result):
             raise InvalidRequestError(
                 f"The task before {self.task_id} has no result that says which reassignment is meant, expected its id: it was "
                 "marked, or its result was deleted",

@@ -194,15 +194,15 @@ def test_a_dag_of_ones_own_may_have_native_templates(run):
 def test_the_missing_result_of_a_marked_task_does_not_mean_whatever_runs(run, kind, is_template, native):
     with DAG("own", schedule=None, render_template_as_native_obj=native) as dag:
         stop = StopOperator(task_id="stop", reassignment_id="x")
-        task = kind(task_id="it", reassignment_id="{{ id }}" if is_template else stop.output)
+        task = kind(task_id="it", reassignment_id="{{ ti.xcom_pull(task_ids='stop') }}" if is_template else stop.output)
     ti = SimpleNamespace(xcom_pull=lambda **asked: asked.get("default"), _upstream_map_indexes={})
-    task.render_template_fields({"dag": dag, "task": task, "ti": ti, "id": None})
+    task.render_template_fields({"dag": dag, "task": task, "ti": ti})
     asked = {"dag_run": SimpleNamespace(run_id="m", run_after=run.clock.now)}
     with pytest.raises(InvalidRequestError, match="The task before it has no result that says which reassignment"):
         task.which_reassignment(run.store, run.cluster_id, asked)
 
 
-@pytest.mark.parametrize("given", ["", "running", "{{ '' }}"])
+@pytest.mark.parametrize("given", ["", "running", "{{ '' }}", "{{ none }}"])
 def test_an_id_that_is_left_out_means_whatever_runs(run, given):
     task = natively(CancelMovesOperator(task_id="cancel_moves", reassignment_id=given))
     assert task.which_reassignment(run.store, run.cluster_id, {}) == "r"

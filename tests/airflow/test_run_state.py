@@ -1,10 +1,12 @@
 """Green in the grid means done, red means not done: what a run ends as when a task fails, or a person marks or clears one."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk import TriggerRule
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, TriggerRule
 from airflow.sdk.exceptions import AirflowSkipException
 from tests.airflow.dag_runs import cleared_with, counted_tasks, ends_green
 
@@ -13,7 +15,9 @@ from kafka_reassignment.errors import BatchIncompleteError, UnhealthyClusterErro
 from kafka_reassignment.steps.approval import approval
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.report import write_report
 from kafka_reassignment.steps.verify import verify
+from kafka_reassignment_airflow.operators.reassignment import ReportOperator, VerifyOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID
 
 pytestmark = pytest.mark.quick
@@ -82,7 +86,9 @@ def test_a_run_of_tasks_in_a_row_is_red_when_one_fails_because_the_rest_is_not_r
     row = [t for t in dag.topological_sort() if t.task_id != BESIDE]
     assert counted_tasks(dag) - {BESIDE} == {row[-1].task_id}
     for task in row:
-        assert task.trigger_rule == TriggerRule.ALL_SUCCESS
+        # What was stopped in part is announced by no event; start_roll_back says itself that there is nothing to roll back.
+        is_after_a_skip = task.task_id == "start_roll_back"
+        assert task.trigger_rule == (TriggerRule.NONE_FAILED if is_after_a_skip else TriggerRule.ALL_SUCCESS)
         assert len(task.upstream_task_ids) == (task is not row[0])
 
 
@@ -115,17 +121,22 @@ def example(examples):
     return examples["example_kafka_reassignment"]
 
 
-def report_of(example, run, **states):
-    """What the last task of the example does, in a run whose other tasks are in these states, or have succeeded."""
-    states = dict.fromkeys(example.task_ids, "success") | states
+def in_states(dag, states):
+    """The context of the report of a DAG, in a run whose tasks are in these states."""
     ti = SimpleNamespace(
-        dag_id=example.dag_id,
+        dag_id=dag.dag_id,
         task_id="report",
         try_number=1,
         get_task_states=lambda *, dag_id, run_ids: {run_ids[0]: states},
     )
     of = SimpleNamespace(run_id="r", triggering_user_name="ann", run_type="manual")
-    return example.get_task("report").run_step(run.context, {"ti": ti, "dag_run": of, "outlet_events": {}})
+    return {"ti": ti, "dag_run": of, "outlet_events": {}}
+
+
+def report_of(dag, run, **states):
+    """What the report of a DAG does, in a run whose other tasks are in these states, or have succeeded."""
+    context = in_states(dag, dict.fromkeys(dag.task_ids, "success") | states)
+    return dag.get_task("report").run_step(run.context, context)
 
 
 SKIPPED = ("drop_old_replicas", "elect_leaders", "verify")
@@ -142,6 +153,43 @@ def test_a_run_of_the_example_that_is_marked_while_data_copies_is_not_green(exam
     assert e.value.advice == (Rerun(first),)
     assert counted_tasks(example) == {"report"}
     assert not ends_green(example, states | {"report": "failed"})
+
+
+@pytest.mark.parametrize("failed", ["preflight", "sense_isr_catch_up"])
+def test_a_run_of_the_example_is_red_where_a_task_has_failed_though_its_id_is_that_of_a_finished_one(
+    example, two_batches, failed
+):
+    """Such as preflight, which refuses another request under the same id: the report would be of what was done before."""
+    run = two_batches()
+    run.run_batches()
+    run.finish()
+    with pytest.raises(VerificationError, match=f"Not all of the run .* {failed} failed") as e:
+        report_of(example, run, **{failed: "failed"})
+    assert e.value.advice == (Rerun(failed),)
+
+
+def test_the_advice_of_the_last_task_names_steps_and_no_other_task_that_was_skipped(run):
+    with DAG("own", schedule=None) as dag:
+        page = EmptyOperator(task_id="page_on_call")
+        mapped = EmptyOperator.partial(task_id="note").expand_kwargs([{}, {}])
+        report = ReportOperator(task_id="report")
+        VerifyOperator(task_id="verify") >> [page, mapped] >> report
+    run.do_all("admit", "set_throttle", "submit_batch")
+    states = {"verify": "success", "page_on_call": "skipped", "note_0": "success", "note_1": "success"}
+    with pytest.raises(VerificationError, match="not verified") as e:
+        report_of(dag, run, **states)
+    assert e.value.advice == (Rerun("verify"),)
+    assert report.tasks_before(in_states(dag, states | {"note_1": "failed"})).failed == ("note",)
+
+
+def test_a_dag_without_clear_throttle_ends_by_what_verify_has_seen(run):
+    for number in (1, 2):
+        run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", batch=number)
+    elect_leaders(run.context)
+    verify(run.context)
+    with pytest.raises(VerificationError, match="is not finished"):
+        write_report(run.context)
+    assert "batches: 0" in write_report(replace(run.context, has_task=lambda task: task != "clear_throttle"))
 
 
 def test_the_last_task_of_the_example_runs_whatever_became_of_the_others(example):

@@ -67,10 +67,15 @@ class BaseRecordedRequest(Versioned):
 
 
 class RecordedRequest(BaseRecordedRequest):
-    """The request of a reassignment, with its identity (KIP-240)."""
+    """The request of a reassignment, with its identity (KIP-240).
+
+    ``batch_dag_id`` is the DAG of whose runs its batches are; None where all its steps are in one run, empty in a file
+    that was written before there was this field.
+    """
 
     reassignment_id: str
     request: ReassignmentRequest
+    batch_dag_id: str | None = ""
 
     @classmethod
     def from_version_1(cls, fields: dict[str, Any]) -> dict[str, Any]:

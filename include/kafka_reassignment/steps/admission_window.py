@@ -7,6 +7,7 @@ from math import ceil
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.auto_rate import when_calm
+from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.rate import healthy, rates_in_force, rates_to_reach
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.decisions.windows import Fit, StartDecision, fits, past_deadline
@@ -64,8 +65,11 @@ def window_reasons(run: RunContext, recorded: RecordView, batch: Batch, view: Vi
 
 
 def _has_only_to_drop(recorded: RecordView, batch: Batch, view: View) -> bool:
-    """Whether all of a batch that has begun is copied: the rest is done whatever the clock says."""
-    return recorded.submitted(batch.number) is not None and not left_to_copy(batch, view).steps
+    """Whether all of a batch that has begun is copied, or all of one that has not is at its target: the rest is done whatever the clock says."""
+    if left_to_copy(batch, view).steps:
+        return False
+    is_there = all(phase(s, view).phase in {Phase.DONE, Phase.GONE} for s in batch.steps)
+    return is_there or recorded.submitted(batch.number) is not None
 
 
 def _held(fit: Fit, expected: Estimate) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -46,7 +46,7 @@ from kafka_reassignment.steps.base.moves import (
     freed,
     left_to_copy,
 )
-from kafka_reassignment.steps.base.recorded_batch import without
+from kafka_reassignment.steps.base.recorded_batch import begun_names, without
 from kafka_reassignment.steps.base.view import observe_replicas
 from kafka_reassignment.steps.base.waiting import SizeSamples
 from kafka_reassignment.steps.found import (
@@ -167,7 +167,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
                 changed_by_others=tuple(changed),
                 given_up=retried.given_up,
                 run_command=begin.run_command,
-                done_before=_done_before(recorded, batch, view, earlier, found.begun),
+                done_before=_done_before(run, recorded, batch, view, earlier),
             ),
         )
         event.facts |= {
@@ -222,17 +222,22 @@ def _retried(
 
 
 def _done_before(
-    recorded: RecordView, batch: Batch, view: View, earlier: SubmittedBatch | None, begun: Collection[str] | None
+    run: RunContext, recorded: RecordView, batch: Batch, view: View, earlier: SubmittedBatch | None
 ) -> tuple[str, ...]:
     """Return what is at its target though nothing of the batch was submitted.
 
-    What an earlier try has begun with is not among it (None: an earlier version, with any of it), nor what an earlier
-    batch has left open: that one has submitted it.
+    What any try has begun with is not among it, also before a stop that was lifted since, nor what an earlier batch has
+    left open: that one has submitted it. Where an earlier version may have submitted the batch, nothing is.
     """
     done = [s.partition for s in batch.steps if phase(s, view).phase is Phase.DONE]
     if earlier is not None:
         return tuple(str(p) for p in done if str(p) in earlier.done_before)
-    done = [] if begun is None else [p for p in done if str(p) not in begun]
+    if done and begun_names(recorded, batch.number) is None:
+        return ()
+    notes = run.record.found_notes(batch.number).all() if done else []
+    last_of_order = {note.run_command: note for note in notes}  # earlier ones name what was not taken as well
+    begun = {p for note in last_of_order.values() for p in note.partitions}
+    done = [p for p in done if str(p) not in begun]
     opened = left_open_by(recorded) if done else {}
     return tuple(str(p) for p in done if str(p) not in opened)
 

@@ -44,8 +44,9 @@ def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | No
         run.refuse_validate_only()
         refuse_stopped(run.record)
         run.refuse_other_airflow()
-        stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
-        refuse_same_id_elsewhere(run, run.recorded.started_at, stop)
+        if run.record.submitted(1) is None:
+            stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
+            refuse_same_id_elsewhere(run, run.recorded, stop)
         is_left = bool(unfinished) or has_left_for_later(RecordView(run.record), plan.batches)
         if is_left:
             refuse_unapproved(run, rules or ApprovalRules())

@@ -168,7 +168,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         if (submitted := recorded.submitted(number)) is not None:
             done = earlier.finished(number)
             late |= _came_late(settled_at, submitted, done) - withdrawn if done is not None else frozenset[str]()
-            left_out = (back - late) | _not_made(submitted, taken_up) | ({*submitted.done_before} - moved)
+            left_out = (back - late) | _not_made(submitted, taken_up) | ({*submitted.done_before} - moved - late)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
             if lifted := recorded.lifted_since(submitted.order):
                 left_out |= lifted - (begun_names(recorded, number) or frozenset())
@@ -214,7 +214,7 @@ def _half_way(steps: Sequence[Step], view: View) -> set[str]:
 
 
 def _moved(recorded: RecordView, batches: int) -> set[str]:
-    """Return what batches have moved: what was at its target before its batch is another client's, unless one before has moved it."""
+    """Return what batches have moved: what was at its target before its batch is another client's, unless another batch has moved it."""
     submitted = [s for n in range(1, batches + 1) if (s := recorded.submitted(n)) is not None]
     return {p for s in submitted for p in {*s.accepted} - {*s.done_before}}
 

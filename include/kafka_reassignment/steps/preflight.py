@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.advice import BATCH_DAG_ID, CANCEL_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.brokers import check_racks_left, excluded_in_vain, leaving_brokers
@@ -46,7 +46,14 @@ BROKERS_ASKED = 20
 """How many brokers are asked for static settings: a connection each, and they seldom differ."""
 
 
-def preflight(run: RunContext, fields: dict[str, Any], requested_by: str, *, asked_at: datetime | None = None) -> None:
+def preflight(
+    run: RunContext,
+    fields: dict[str, Any],
+    requested_by: str,
+    *,
+    asked_at: datetime | None = None,
+    batch_dag_id: str | None = None,
+) -> None:
     """Read the request, check it against the cluster, open the record and lock the cluster.
 
     Everything that can refuse comes first; a refusal leaves its audit event behind and nothing else. Then the request
@@ -60,6 +67,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str, *, ask
         requested_by: who asks for it.
         asked_at: when, in UTC; what has taken the lock since is not superseded. A rerun has the same time. Now where
             None.
+        batch_dag_id: the DAG of its batches, where they are runs of their own; that of the project where None.
 
     Raises:
         OtherAirflowError: another Airflow has begun a reassignment of this id.
@@ -103,6 +111,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str, *, ask
             requested_by=requested_by,
             instance=run.instance,
             request=request,
+            batch_dag_id=(batch_dag_id or BATCH_DAG_ID) if run.has_task("start_batches") else None,
         )
         superseded = _owner_to_supersede(run, request, asked_at or run.now())
         if run.record.frozen_plan() is None:
@@ -110,8 +119,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str, *, ask
             refuse_never_open(request.maintenance, run.now())
             if not request.supersede:
                 refuse_moves_in_flight(run, description.live_brokers)
-            if run.has_task("start_batches"):
-                refuse_same_id_elsewhere(run, run.recorded.started_at if run.record.exists else recorded.started_at)
+            refuse_same_id_elsewhere(run, run.recorded if run.record.exists else recorded)
             run.record.write_request(recorded)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)

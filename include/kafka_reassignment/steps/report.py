@@ -15,19 +15,23 @@ from kafka_reassignment.steps.supersede import left_half_way
 from kafka_reassignment.steps.throttling.restore import split_owed
 
 
-def write_report(run: RunContext, not_done: Sequence[str] = ()) -> str:
+def write_report(run: RunContext, not_done: Sequence[str] = (), failed: Sequence[str] = ()) -> str:
     """Write the report, release the cluster's lock, and return the report's text.
 
     Args:
         run: the reassignment.
-        not_done: tasks of its run before this one that have not succeeded, in their order: the first one is to be rerun
+        not_done: steps of its run before this one that have not succeeded, in their order: the first one is to be rerun
             where it is not verified.
+        failed: tasks of its run before this one that have failed, in their order: what the record has of this id is
+            then not what this run was to do.
 
     Raises:
         StoppedError: it was stopped since, and may be rolled back.
         VerificationError: ``verify`` has not succeeded, or a batch is not finished; a person who marks a task does not
-            make the end as planned.
+            make the end as planned. Or a task has failed.
     """
+    if failed and run.record.is_reported:
+        raise _not_all_done(run, failed)
     if is_finished_reassignment(run, "report"):
         # An earlier try may have died before it released the lock.
         run.release_lock()
@@ -36,7 +40,10 @@ def write_report(run: RunContext, not_done: Sequence[str] = ()) -> str:
         refuse_stopped(run.record)
         recorded, plan = run.recorded, run.plan()
         _require_verified(run, not_done)
-        _require_finished(run, plan.batches)
+        if run.has_task("clear_throttle"):
+            _require_finished(run, plan.batches)
+        if failed:
+            raise _not_all_done(run, failed)
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)
@@ -80,3 +87,10 @@ def _require_finished(run: RunContext, batches: int) -> None:
             "finished, so there is nothing to report as done",
             Rerun(run.locking_task),
         )
+
+
+def _not_all_done(run: RunContext, failed: Sequence[str]) -> VerificationError:
+    return VerificationError(
+        f"Not all of the run of reassignment {run.record.reassignment_id} is done: {name_some(failed, 10)} failed",
+        Rerun(next(iter(failed))),
+    )

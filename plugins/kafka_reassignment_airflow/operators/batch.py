@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from airflow.sdk import Context, TaskInstanceState
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps.base.context import RunContext
@@ -22,8 +22,6 @@ from kafka_reassignment_airflow.base import (
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id
 from kafka_reassignment_airflow.settings import approval_rules_to_begin
 from kafka_reassignment_airflow.triggers.drop import DropTrigger
-
-FAILED = frozenset({TaskInstanceState.FAILED, TaskInstanceState.UPSTREAM_FAILED})
 
 
 class SetThrottleOperator(BatchStepOperator):
@@ -113,8 +111,7 @@ class StartNextBatchOperator(BatchStepOperator, TriggerReassignmentRunOperator):
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Return the run of the next batch."""
-        failed = [task_id for task_id, state in self.states_before(context).items() if state in FAILED]
-        following = next_batch(run, self.batch_number, failed)
+        following = next_batch(run, self.batch_number, self.tasks_before(context).failed)
         if following is None:
             raise AirflowSkipException(f"No batch is to be started after batch {self.batch_number}")
         reassignment_id = run.record.reassignment_id

@@ -164,15 +164,19 @@ class ReportStopOperator(CancelStepOperator):
     """
 
     def run_step(self, run: RunContext, context: Context) -> str:
-        """Return the report."""
-        return report_stop(run, self.scope)
+        """Return the report; of a whole reassignment, leave an asset event where the task has that outlet, as in DAGs without ``AnnounceStopOperator``."""
+        report = report_stop(run, self.scope)
+        if self.scope.is_whole and run.record.exists:
+            announce(self, context, STOPPED, run)
+        return report
 
 
 class AnnounceStopOperator(CancelStepOperator):
     """Leave an asset event where the whole reassignment was stopped and the task has that outlet; skipped otherwise.
 
     A task of its own, because Airflow emits an event for each outlet of a task that succeeds: a reassignment of which
-    some partitions were stopped goes on. Fails where it was resumed since. Changes nothing, so nothing is left behind.
+    some partitions were stopped goes on. Skipped as well where it was resumed since. Changes nothing, so nothing is left
+    behind.
 
     .. seealso:: :class:`CancelStepOperator` for the parameters.
     """
@@ -181,7 +185,8 @@ class AnnounceStopOperator(CancelStepOperator):
         """Say in the event which reassignment is over."""
         if not (self.scope.is_whole and run.record.exists):
             raise AirflowSkipException("No reassignment was stopped as a whole: none is over by this")
-        refuse_resumed(run, RecordView(run.record), self.scope)
+        if run.record.stopped() is None:
+            raise AirflowSkipException(f"Reassignment {run.record.reassignment_id} was resumed since: it is not over")
         announce(self, context, STOPPED, run)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Context, DagRunState, Param, TaskInstanceState
+from airflow.sdk import Context, DagRunState, Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
@@ -92,7 +92,13 @@ class PreflightOperator(ReassignmentStepOperator):
             own = run.record.reassignment_id
             refuse_long_id(own, batch_run_id(own, 1))
         fields = fields_of_request(self.request, self.kafka_conn_id, context)
-        preflight(run, fields, requested_by(context), asked_at=context["dag_run"].run_after)
+        preflight(
+            run,
+            fields,
+            requested_by(context),
+            asked_at=context["dag_run"].run_after,
+            batch_dag_id=self.batch_dag_id,
+        )
 
 
 class PlanOperator(ReassignmentStepOperator):
@@ -290,19 +296,19 @@ class VerifyOperator(ReassignmentStepOperator):
 class ReportOperator(ReassignmentStepOperator):
     """Write the report into the record and release the cluster's lock; the result is the report's text.
 
-    Fails unless the reassignment is verified, whatever became of the tasks before it, and is skipped where the request
-    only validates and that is done. So it may be a teardown, which runs in any case. Left behind when it dies half-way:
-    the lock of the cluster.
+    Fails unless the reassignment is verified and no task before it has failed, and is skipped where the request only
+    validates and that is done. So it may be a teardown, which runs in any case. Left behind when it dies half-way: the
+    lock of the cluster.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Return the report; tell people, and leave an asset event where the task has that outlet."""
-        if is_validated(run):
+        before = self.tasks_before(context)
+        if is_validated(run) and not before.failed:
             raise AirflowSkipException("Validated only: there is nothing to report")
-        not_done = [t for t, state in self.states_before(context).items() if state != TaskInstanceState.SUCCESS]
-        report = write_report(run, not_done)
+        report = write_report(run, before.not_done, before.failed)
         tell(run.record, context, Happened.FINISHED, report, once="")
         announce(self, context, FINISHED, run)
         return report

@@ -6,8 +6,15 @@ import pytest
 from tests.steps_lab import ProcessDiedError, Run, move
 from tests.unit.steps.test_roll_back import RollBack
 from tests.unit.steps.test_settled import WHOLE, cancelled, damage_plan, made_by_others, superseding
+from upath import UPath
 
-from kafka_reassignment.errors import BatchIncompleteError, RecordUnavailableError, VerificationError
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    DeadlinePassedError,
+    RecordUnavailableError,
+    VerificationError,
+)
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.record.record import Record
@@ -17,6 +24,7 @@ from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.report import write_report
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.verify import verify
 
@@ -239,3 +247,45 @@ def test_what_was_at_its_target_before_is_left_where_the_plan_is_damaged(reassig
     then.run_batches()
     then.finish()
     assert then.replicas()["orders-0"] == (3, 2, 1)
+
+
+def test_what_a_stop_has_carried_on_of_a_try_that_died_goes_back_when_that_was_resumed(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (3, 4)), TO_4])
+    run.do_all("admit", "set_throttle")
+    die_at_submission(run)
+    cluster.kill(1)
+    cluster.catch_up_all()
+    run.when_waiting = cluster.catch_up_all
+    run.stop_all()
+    cluster.restart(1)
+    cluster.catch_up_all()
+    assert run.replicas()["orders-0"] == (3, 4)
+    resume(run.context, by="bob")
+    run.run_batches()
+    run.finish()
+    RollBack(run).go()
+    assert run.replicas()["orders-0"] == (1, 2)
+
+
+def test_what_another_reassignment_has_moved_as_verify_advised_is_done_whatever_the_clock_says(
+    reassignment, cluster, tmp_path
+):
+    run = reassignment([TO_3], [TO_4], must_end_by="2026-01-01 13:00")
+    run.start()
+    run.do_all(batch=1)
+    run.clock.sleep(2 * 3600)
+    with pytest.raises(DeadlinePassedError):
+        run.do("admit", 2)
+    with pytest.raises(VerificationError):
+        verify(run.context)
+    second = Run(cluster, UPath(tmp_path), [[TO_4]], reassignment_id="second", clock=run.clock)
+    second.when_waiting = cluster.catch_up_all
+    second.run_batches()
+    second.finish()
+    verify(run.context)
+    with pytest.raises(VerificationError, match="batch 2 of 2 is not finished") as e:
+        write_report(run.context)
+    assert e.value.advice == (Rerun("start_batches"),)
+    assert run.start() == 2
+    run.do_all(batch=2)
+    run.finish()

@@ -56,8 +56,8 @@ def _what_is_wrong(cluster: ClusterPort, request: ReassignmentRequest) -> Callab
     open_racks = {rack_of[b] for b in description.live_brokers if b not in request.exclude_brokers}
 
     def shares_a_rack(replicas: Replicas) -> str:
-        racks = {rack_of.get(b, NO_RACK) for b in replicas}
-        has_room = len(racks) < min(len(replicas), len(racks | open_racks))
+        # As the planner has it: replicas on racks without a live broker make no room for others.
+        has_room = len({rack_of.get(b, NO_RACK) for b in replicas}) < min(len(replicas), len(open_racks))
         return f"has several replicas in one rack (broker {format_brokers(replicas)})" if has_room else ""
 
     return shares_a_rack
