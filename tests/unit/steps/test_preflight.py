@@ -137,6 +137,24 @@ def test_two_clusters_do_not_share_a_run_id_while_their_batches_are_runs(tmp_pat
     assert b.record.exists
 
 
+def test_two_clusters_share_a_run_id_where_their_batches_are_runs_of_two_dags(tmp_path):
+    clock, folder = Clock(), UPath(tmp_path)
+    (_, to_a), (b, to_b) = (of_cluster(name, folder, clock) for name in "ab")
+    preflight(to_a, REQUEST, "ann")
+    clock.sleep(1)
+    preflight(to_b, REQUEST, "ann", batch_dag_id="batches_of_b")
+    assert b.record.exists
+
+
+def test_a_validation_on_another_cluster_takes_no_run_id_away(tmp_path):
+    clock, folder = Clock(), UPath(tmp_path)
+    (_, to_a), (b, to_b) = (of_cluster(name, folder, clock) for name in "ab")
+    preflight(to_a, REQUEST | {"validate_only": True}, "ann")
+    clock.sleep(1)
+    preflight(to_b, REQUEST, "ann")
+    assert b.record.exists
+
+
 def test_the_same_id_in_two_airflows_is_no_matter(tmp_path):
     (_, to_a), (_, to_b) = (of_cluster(name, UPath(tmp_path), Clock()) for name in "ab")
     preflight(replace(to_a, instance="one"), REQUEST, "ann")
