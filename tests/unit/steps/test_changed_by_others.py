@@ -12,6 +12,7 @@ from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import (
     BatchIncompleteError,
     DeadlinePassedError,
+    ReassignmentError,
     RecordUnavailableError,
     VerificationError,
 )
@@ -289,3 +290,13 @@ def test_what_another_reassignment_has_moved_as_verify_advised_is_done_whatever_
     assert run.start() == 2
     run.do_all(batch=2)
     run.finish()
+
+
+def test_a_step_without_the_lock_cancels_no_move_that_leads_nowhere(reassignment, cluster):
+    run = reassignment([TO_3, TO_4])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    begun_by_others(run, ORDERS_0, 1, 2, 3)
+    run.store.release(run.cluster_id, run.record.reassignment_id)
+    with pytest.raises(ReassignmentError):
+        run.do("clear_throttle")
+    assert ORDERS_0 in cluster.list_reassignments()
