@@ -42,8 +42,8 @@ class Shown:
     partitions: dict[TopicPartition, Any] = field(default_factory=dict)
     in_flight: set[TopicPartition] = field(default_factory=set)
     configs: dict[ConfigKey, str | None] = field(default_factory=dict)
-    made_anew: set[TopicPartition] = field(default_factory=set)
-    """What of a topic was deleted or made anew since, its throttle gone with it: what begins then is a lost race (F36)."""
+    recreated: set[TopicPartition] = field(default_factory=set)
+    """What of a topic was deleted or created again since, its throttle gone with it: what begins then is a lost race (F36)."""
 
 
 class Bare(NamedTuple):
@@ -235,9 +235,9 @@ class Ledger:
             after = self.state()
             self._observed = None
             if who == TOPICS_OWNER:
-                anew = {p for p, was in before.partitions.items() if after.partitions.get(p) != was}
+                recreated = {p for p, was in before.partitions.items() if after.partitions.get(p) != was}
                 for shown in self._shown.values():
-                    shown.made_anew |= anew
+                    shown.recreated |= recreated
             self._they_moved(who, before, after)
             self.configs.they_changed(before.configs, after.configs)
 
@@ -284,7 +284,7 @@ class Ledger:
         """Book what a call of the product was shown."""
         if call == "describe_partitions":
             self._shown_now().partitions.update(answer)
-            self._shown_now().made_anew.difference_update(answer)
+            self._shown_now().recreated.difference_update(answer)
         elif call == "list_reassignments":
             self._shown_now().in_flight = set(answer)
             self._forget_ambiguous(answer)
@@ -403,10 +403,10 @@ class Ledger:
                 self._begun[partition] = owner
 
     def _judge_bare(self, before: Mapping[Replica, Bare], call: str) -> None:
-        anew = self._shown_now().made_anew if call == "alter_reassignments" else ()
+        recreated = self._shown_now().recreated if call == "alter_reassignments" else ()
         for (partition, broker), (side, reason) in self.bare().items():
             was = before.get((partition, broker))
-            if partition not in anew and (was is None or was.side != side):
+            if partition not in recreated and (was is None or was.side != side):
                 what = "we began a copy" if call == "alter_reassignments" else "we took the throttle from a copy"
                 self._broken("I1", f"{what}: {partition} to broker {broker}, {reason}")
 

@@ -80,9 +80,8 @@ def clear_throttle(run: RunContext, number: int) -> None:
         taking = leave_out_disturbed(run, recorded, taking_part(recorded, planned_batch(recorded, number)), view)
         at = {s.partition: phase(s, view) for s in taking.steps}
         undone = {p: f"{now.phase}: {now.reason}" for p, now in at.items() if now.phase not in {Phase.DONE, Phase.GONE}}
-        if (
-            taking.steps and run.record.submitted(number) is None
-        ):  # of what is finished, the submission says whose it is
+        submitted = run.record.submitted(number)  # what was left out just now is in it
+        if submitted is None:  # later steps go by it: it says whose the partitions of a finished batch are
             undone = {s.partition: "there is no record of its submission" for s in taking.steps}
         joining = {s.partition: run.controller.left_to_join(s, view) for s in taking.steps}
         undone |= {p: f"broker {format_brokers(b)} of it still copies" for p, b in joining.items() if b}
@@ -92,7 +91,6 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 f"are not done: {format_reasons(undone)}",
                 *_way_on(run, number),
             )
-        submitted = run.record.submitted(number)  # what was left out just now is in it
         settled = run.record.settled.partitions()
         out = [s for s in taken_out(RecordView(run.record), number).steps if str(s.partition) not in settled]
         if left := not_settled(out, view):

@@ -166,15 +166,15 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     moved = _moved(recorded, batches)
     for number in range(batches, 0, -1):
         if (submitted := recorded.submitted(number)) is not None:
-            done = earlier.finished(number)
-            late |= _came_late(settled_at, submitted, done) - withdrawn if done is not None else frozenset[str]()
+            half_way: set[str] = set()
+            if (done := earlier.finished(number)) is None:
+                half_way = _half_way(*_steps_now(run, plan_of(number), number))
+            else:
+                late |= _came_late(settled_at, submitted, done) - withdrawn
             left_out = (back - late) | _not_made(submitted, taken_up) | ({*submitted.done_before} - moved - late)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
             if lifted := recorded.lifted_since(submitted.order):
                 left_out |= lifted - (begun_names(recorded, number) or frozenset())
-            half_way: set[str] = set()
-            if done is None:
-                half_way = _half_way(*_steps_now(run, plan_of(number), number))
             begun.append(BegunBatch(number, plan_of(number), left_out, half_way))
             taken_up.update(submitted.accepted)
         elif number == 1 or earlier.finished(number - 1) is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.record.audit import LATEST_EVENTS
-from kafka_reassignment.record.models import FINAL_REPORT
+from kafka_reassignment.record.models import FINAL_REPORT, FinishedBatch
 from kafka_reassignment.steps.base.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.base.finished import is_finished_reassignment
 from kafka_reassignment.steps.left.left_out import left_out_for_good
@@ -40,11 +40,12 @@ def write_report(run: RunContext, not_done: Sequence[str] = (), failed: Sequence
         refuse_stopped(run.record)
         recorded, plan = run.recorded, run.plan()
         _require_verified(run, not_done)
+        finished = {n: run.record.finished(n) for n in range(1, plan.batches + 1)}
         if run.has_task("clear_throttle"):
-            _require_finished(run, plan.batches)
+            _require_finished(run, finished)
         if failed:
             raise _not_all_done(run, failed)
-        batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
+        batches = [b for b in finished.values() if b is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)
         _, owed_by_down = split_owed(run.cluster, run.record)
@@ -79,11 +80,10 @@ def _require_verified(run: RunContext, not_done: Sequence[str]) -> None:
         )
 
 
-def _require_finished(run: RunContext, batches: int) -> None:
-    finished = run.record.finished_batches()
-    if unfinished := [n for n in range(1, batches + 1) if n not in finished]:
+def _require_finished(run: RunContext, finished: Mapping[int, FinishedBatch | None]) -> None:
+    if unfinished := [number for number, batch in finished.items() if batch is None]:
         raise VerificationError(
-            f"Reassignment {run.record.reassignment_id} is not done: batch {name_some(unfinished)} of {batches} is not "
+            f"Reassignment {run.record.reassignment_id} is not done: batch {name_some(unfinished)} of {len(finished)} is not "
             "finished, so there is nothing to report as done",
             Rerun(run.locking_task),
         )

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from tests.steps_lab import ProcessDiedError, Run, move
+from tests.steps_lab import Run, move
+from tests.unit.steps.test_found import die_at_request, store_is_away
 from tests.unit.steps.test_roll_back import RollBack
 from tests.unit.steps.test_settled import WHOLE, cancelled, damage_plan, made_by_others, superseding
 from upath import UPath
@@ -47,21 +48,11 @@ def begun_by_others(run: Run, partition: TopicPartition, *replicas: int) -> None
     assert refused[partition] is None
 
 
-def die_at_submission(run: Run) -> None:
-    run.cluster.fail("alter_reassignments", ProcessDiedError(), applied=None)
-    with pytest.raises(ProcessDiedError):
-        run.do("submit_batch")
-
-
 def submit_without_record(run: Run, monkeypatch, batch: int = 1) -> None:
     """The store is away right after Kafka has taken the batch, until the last try; then the teardown runs."""
-
-    def away(*_args: object) -> None:
-        raise RecordUnavailableError("The store does not answer")
-
     run.do_all("admit", "set_throttle", batch=batch)
     with monkeypatch.context() as patch:
-        patch.setattr(Record, "write_submitted", away)
+        patch.setattr(Record, "write_submitted", store_is_away)
         with pytest.raises(RecordUnavailableError):
             run.do("submit_batch", batch)
     run.cluster.catch_up_all()
@@ -129,7 +120,7 @@ def test_what_a_successor_has_submitted_is_no_longer_its_predecessors_though_oth
 def test_a_move_of_others_that_a_rerun_has_left_out_is_theirs(reassignment, cluster, then):
     run = reassignment([TO_3, TO_4])
     run.do_all("admit", "set_throttle")
-    die_at_submission(run)
+    die_at_request(cluster, run)
     begun_by_others(run, ORDERS_0)
     begun_by_others(run, ORDERS_0, 2, 1, 3)
     run.do("submit_batch")
@@ -190,7 +181,7 @@ def test_a_roll_back_leaves_what_was_at_its_target_before_its_batch(reassignment
 def test_what_a_try_that_died_has_brought_to_its_target_was_not_there_before(reassignment, cluster):
     run = reassignment([move("orders", 0, (1, 2), (1, 2, 3))])
     run.do_all("admit", "set_throttle")
-    die_at_submission(run)
+    die_at_request(cluster, run)
     cluster.catch_up_all()
     run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.record.submitted(1).done_before == ()
@@ -203,7 +194,7 @@ def test_what_a_batch_had_begun_with_is_over_once_a_later_one_has_made_it(reassi
     steps = [replace(TO_3, step=1, steps=2), replace(move("orders", 0, (3, 2), (3, 4)), step=2, steps=2)]
     run = reassignment([steps[0], TO_4], [steps[1]], limits={"replica_movements": 1})
     run.do_all("admit", "set_throttle")
-    die_at_submission(run)
+    die_at_request(cluster, run)
     begun_by_others(run, ORDERS_0)
     begun_by_others(run, ORDERS_0, 1, 2, 5)
     run.do("submit_batch")
@@ -253,7 +244,7 @@ def test_what_was_at_its_target_before_is_left_where_the_plan_is_damaged(reassig
 def test_what_a_stop_has_carried_on_of_a_try_that_died_goes_back_when_that_was_resumed(reassignment, cluster):
     run = reassignment([move("orders", 0, (1, 2), (3, 4)), TO_4])
     run.do_all("admit", "set_throttle")
-    die_at_submission(run)
+    die_at_request(cluster, run)
     cluster.kill(1)
     cluster.catch_up_all()
     run.when_waiting = cluster.catch_up_all
