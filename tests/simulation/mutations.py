@@ -247,7 +247,7 @@ def nothing_is_flushed(patch: Patch) -> None:
 @puts_back("C3", "G1", "G4")
 def finished_batches_act(patch: Patch) -> None:
     """Takes out that steps of a finished batch do nothing, that a step takes no lock, and that a roll back sees what later steps made."""
-    patch.setattr(plan, "_not_made", lambda submitted, _: {*submitted.left_out})
+    patch.setattr(plan, "_not_made", lambda submitted, *_: {*submitted.left_out})
     _everywhere(patch, finished.is_finished_batch, lambda *_: False)
     _everywhere(patch, finished.refuse_finished, lambda *_: None)
     patch.setattr(RunContext, "require_go_ahead", lambda run, _recorded=None, **_: run.take_lock(requested_by="a step"))

@@ -24,7 +24,7 @@ from tests.simulation.disk import Kind, StandsStill
 from tests.simulation.scenario import scenario
 from tests.simulation.trial import run_trial
 
-MOST_SECONDS = 120.0
+MOST_SECONDS = 300.0
 """Of this process, for one seed."""
 
 CHUNK = 25

@@ -171,7 +171,9 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
                 half_way = _half_way(*_steps_now(run, plan_of(number), number))
             else:
                 late |= _came_late(settled_at, submitted, done) - withdrawn
-            left_out = (back - late) | _not_made(submitted, taken_up) | ({*submitted.done_before} - moved - late)
+            left_out = (
+                (back - late) | _not_made(submitted, taken_up, moved | late) | ({*submitted.done_before} - moved - late)
+            )
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
             if lifted := recorded.lifted_since(submitted.order):
                 left_out |= lifted - (begun_names(recorded, number) or frozenset())
@@ -219,12 +221,12 @@ def _moved(recorded: RecordView, batches: int) -> set[str]:
     return {p for s in submitted for p in {*s.accepted} - {*s.done_before}}
 
 
-def _not_made(submitted: SubmittedBatch, taken_up: set[str]) -> set[str]:
-    """Which partitions of a batch it has not moved, given those that later ones have.
+def _not_made(submitted: SubmittedBatch, taken_up: set[str], moved: set[str]) -> set[str]:
+    """Which partitions of a batch it has not moved, given those that later ones have taken up, and those that any has moved.
 
-    Where a later step of a partition was made, what another client has made of it before leads to where this step does.
+    Where a later step of a partition was made by us, what another client has made of it before leads to where this step does.
     """
-    made_by_others = taken_up.intersection(submitted.changed_by_others)
+    made_by_others = taken_up.intersection(moved, submitted.changed_by_others)
     return (submitted.left_out.keys() - made_by_others) | (taken_up & submitted.left_open.keys())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from functools import lru_cache
 
 import pendulum
 from pendulum import Timezone
@@ -17,6 +18,7 @@ _OF_THE_MACHINE = {"Factory", "localtime"}
 """Names in some zone databases that mean the zone of the machine."""
 
 
+@lru_cache(maxsize=64)
 def zone_named(name: str) -> Timezone:
     """Return a zone of the IANA database.
 

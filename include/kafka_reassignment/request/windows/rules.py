@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import TypeAlias
 
 from croniter import CroniterError, croniter
@@ -91,6 +92,7 @@ class Blackout:
         return f"{self.first}" + (f" to {self.last}" if self.last > self.first else "")
 
 
+@lru_cache(maxsize=256)
 def parse_window(text: str) -> tuple[Rule, ...]:
     """Read one window: ``sat 22:00-04:00``, ``fri 22:00-mon 05:00``, ``cron 0 22 * * sat#1 for 6 h``.
 
