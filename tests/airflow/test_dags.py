@@ -36,7 +36,7 @@ from kafka_reassignment_airflow.assets import STOPPED
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.form.params import PACED, request_params
 from kafka_reassignment_airflow.form.words import in_form_words
-from kafka_reassignment_airflow.operators.cancel import ResumeOperator, StartRollBackOperator
+from kafka_reassignment_airflow.operators.cancel import ReportStopOperator, ResumeOperator, StartRollBackOperator
 from kafka_reassignment_airflow.runs import RESUME_DAG_ID, roll_back_conf
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
@@ -166,6 +166,17 @@ def test_an_asset_event_says_which_reassignment_was_stopped_unless_it_goes_on(tw
     resume(run.context, by="ann", reason="", has_run=True, dag_id="kafka_reassignment")
     with pytest.raises(AirflowSkipException, match="resumed"):
         announces().run_step(run.context, outlet_events())
+
+
+@pytest.mark.parametrize(("topics", "is_announced"), [((), True), (("orders",), False)], ids=["whole", "a part"])
+def test_a_dag_without_the_task_that_announces_has_the_event_at_the_report(two_batches, topics, is_announced):
+    run = two_batches()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.stop_all(CancelScope(topics=topics))
+    task = ReportStopOperator(task_id="report_stop", reassignment_id="r", topics=list(topics), outlets=[STOPPED])
+    context = outlet_events()
+    task.run_step(run.context, context)
+    assert (context["outlet_events"][STOPPED].extra is not None) == is_announced
 
 
 def test_every_task_is_retried_for_six_minutes_at_least(dags):

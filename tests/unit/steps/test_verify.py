@@ -348,6 +348,21 @@ def test_what_was_not_as_asked_before_the_plan_is_no_matter_of_what_came_since(r
     run.finish()
 
 
+@pytest.mark.parametrize(("excluded", "is_down"), [((3, 6), False), ((), True)], ids=["excluded", "down"])
+def test_what_was_added_may_share_a_rack_where_no_other_rack_can_take_it(reassignment, cluster, excluded, is_down):
+    """As the planner has it: the advised reassignment would move nothing, and be advised again."""
+    asked = {"job": "restore_racks", "topics": ["orders"], "exclude_brokers": excluded}
+    run = reassignment([move("orders", 0, (1, 2), (1, 5))], **asked)
+    take_snapshot(run.context, snapshot_of(run.record.plan_uri))
+    cluster.add_partitions("orders", [(1, 2, 4)])
+    run.run_batches()
+    if is_down:
+        assert "orders-4 has several replicas in one rack (broker 1,2,4)" in str(failed(run))
+        cluster.kill(3)
+        cluster.kill(6)
+    verify(run.context)
+
+
 def test_a_decommission_all_of_which_was_withdrawn_is_done_when_the_broker_is_empty_wherever_the_rest_went(
     reassignment, cluster
 ):
