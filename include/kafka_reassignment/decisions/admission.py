@@ -16,7 +16,7 @@ from kafka_reassignment.decisions.moves import (
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.decisions.throttle.wanted import Side
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.model import Batch, InFlight, LogDir, Replicas, TopicPartition, View
+from kafka_reassignment.model import Batch, LogDir, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers, format_bytes
 
 
@@ -149,16 +149,23 @@ def reasons_to_wait(
     return tuple(reasons)
 
 
-def hung_moves(
-    in_flight: Mapping[TopicPartition, InFlight], live_brokers: Collection[int]
-) -> dict[TopicPartition, str]:
-    """Return which moves do not end by themselves, and why: Kafka never completes them (F34), or their broker is down (F12)."""
+NO_LEADER = "it has no leader, and gets none by itself"
+"""Why a move does not end though all brokers of its partition are up: there is nothing to copy from (F19)."""
+
+
+def hung_moves(seen: View) -> dict[TopicPartition, str]:
+    """Return which of the moves in flight do not end by themselves, and why.
+
+    Kafka never completes them (F34), their broker is down (F12), or they have no leader to copy from (F19).
+    """
     hung: dict[TopicPartition, str] = {}
-    for partition, flight in sorted(in_flight.items()):
+    for partition, flight in sorted(seen.in_flight.items()):
         if twice := never_completes(flight):
             hung[partition] = f"Kafka never completes it: broker {format_brokers(twice)} {ADDED_AND_REMOVED}"
-        elif down := waits_for(flight, live_brokers):
+        elif down := waits_for(flight, seen.live_brokers, has_leader=partition not in seen.leaderless):
             hung[partition] = f"it waits for broker {format_brokers(down)}, which is down"
+        elif partition in seen.leaderless:
+            hung[partition] = NO_LEADER
     return hung
 
 

@@ -90,6 +90,11 @@ class View:
     in_flight: Mapping[TopicPartition, InFlight] = field(default_factory=dict)
     min_insync_replicas: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def leaderless(self) -> frozenset[TopicPartition]:
+        """The partitions that have no leader: nothing of them can be copied."""
+        return frozenset(p for p, state in self.partitions.items() if state.leader is None)
+
     def in_sync(self, partition: TopicPartition) -> frozenset[int]:
         """Return the ISR on live brokers: a broker that just died stays in the ISR until the controller fences it."""
         state = self.partitions.get(partition)

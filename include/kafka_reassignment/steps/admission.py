@@ -58,9 +58,6 @@ from kafka_reassignment.steps.supersede import settle_superseded
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.throttling.idle_throttle import clear_idle_throttle
 
-NO_LEADER = "it has no leader, and gets none by itself"
-"""Why a move does not end though all brokers of its partition are up: there is nothing to copy from (F19)."""
-
 
 @waiting_step
 def admit(
@@ -199,8 +196,7 @@ def why_held(
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
     foreign, of_superseded = _settled(run, batch.number, _foreign(run, recorded, batch, view))
     moved_by_others = observe_replicas(cluster, tuple(foreign)) if foreign else View(frozenset(), {})
-    leaderless = leaderless_though_up(moved_by_others)
-    hung = hung_moves(foreign, view.live_brokers) | dict.fromkeys(sorted(leaderless), NO_LEADER)
+    hung = hung_moves(moved_by_others)
     throttled = under_our_throttle(run, recorded, foreign.keys() - hung.keys())
     beginning = to_begin(batch, view, supersede=request.supersede)
     is_blocked = expansions_to_submit(batch, view).none_can_move(beginning)
@@ -276,12 +272,12 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
             else ""
         ),
         *to_end_moves(
+            held.moved_by_others,
             {p: held.foreign[p] for p in hung if p not in staying},
-            held.live_brokers,
             also_down={*chain(*down.values())},
         ),
         *([WaitUntil(f"all replicas of {name_some(behind)} are in sync")] if behind else ()),
-        *to_elect(leaderless, held.moved_by_others),
+        *to_elect(leaderless & staying.keys(), held.moved_by_others),
         *to_change(run, higher_rates(run, recorded, held.throttled)),
         Rerun("admit", batch=batch.number),
     )

@@ -262,10 +262,10 @@ def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -
     """
     description = run.cluster.describe_cluster()
     if not as_if_cancelled:
-        refuse_moves_in_flight(run, description.live_brokers)
+        refuse_moves_in_flight(run)
     partitions = run.cluster.describe_partitions()
     if not as_if_cancelled:  # again: adding replicas of a move that has begun meanwhile are among these
-        refuse_moves_in_flight(run, description.live_brokers)
+        refuse_moves_in_flight(run)
     for partition, flight in run.cluster.list_reassignments().items() if as_if_cancelled else ():
         if partition in partitions:
             partitions[partition] = replace(

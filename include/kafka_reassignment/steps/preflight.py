@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -37,7 +37,7 @@ from kafka_reassignment.steps.base.finished import note_finished
 from kafka_reassignment.steps.base.health import check_health
 from kafka_reassignment.steps.base.moves import format_reasons
 from kafka_reassignment.steps.base.same_id import refuse_same_id_elsewhere
-from kafka_reassignment.steps.base.view import min_insync_replicas
+from kafka_reassignment.steps.base.view import min_insync_replicas, observe_replicas
 from kafka_reassignment.steps.left.left_over import to_end_moves
 from kafka_reassignment.steps.limits import check_limits
 from kafka_reassignment.steps.throttling.restore import adopt_debts
@@ -118,7 +118,7 @@ def preflight(
             check_health(run.cluster, request)
             refuse_never_open(request.maintenance, run.now())
             if not request.supersede:
-                refuse_moves_in_flight(run, description.live_brokers)
+                refuse_moves_in_flight(run)
             refuse_same_id_elsewhere(run, run.recorded if run.record.exists else recorded)
             run.record.write_request(recorded)
             if superseded is not None:
@@ -359,7 +359,7 @@ def _keep_lower_rates(run: RunContext, request: ReassignmentRequest) -> None:
     run.record.update_journal(kept)
 
 
-def refuse_moves_in_flight(run: RunContext, live_brokers: Collection[int]) -> None:
+def refuse_moves_in_flight(run: RunContext) -> None:
     """Refuse to plan while other moves are in flight: where their partitions will be is not known.
 
     Raises:
@@ -367,7 +367,8 @@ def refuse_moves_in_flight(run: RunContext, live_brokers: Collection[int]) -> No
     """
     in_flight = run.cluster.list_reassignments()
     if in_flight:
-        hung = hung_moves(in_flight, live_brokers)
+        seen = observe_replicas(run.cluster, in_flight)
+        hung = hung_moves(seen)
         by_themselves = f"; these do not end by themselves: {format_reasons(hung)}" if hung else ""
         or_cancelled = (
             ", or cancel them with kafka_reassignment_cancel, or ask for 'supersede' to cancel those that are in the way"
@@ -377,7 +378,7 @@ def refuse_moves_in_flight(run: RunContext, live_brokers: Collection[int]) -> No
         raise ReassignmentInProgressError(
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
             f"not by this reassignment{by_themselves}",
-            *to_end_moves(in_flight, live_brokers),
+            *to_end_moves(seen),
             WaitUntil(f"the moves are done{or_cancelled}"),
             Rerun("preflight"),
         )

@@ -583,3 +583,24 @@ def test_another_clients_move_of_a_partition_that_gets_no_leader_is_for_a_person
     correct, rerun = error.value.advice
     assert correct.what.startswith("give lone-0 a leader")
     assert rerun == Rerun("admit", batch=1)
+
+
+def test_another_clients_move_of_which_no_live_replica_has_anything_waits_for_the_dead_ones(reassignment, cluster):
+    """Seed 13204234: of its two brokers that stay one was up, but had copied nothing yet. The batch waited for weeks."""
+    lone = TopicPartition("lone", 0)
+    cluster.create_topic("lone", [(5,)])
+    run = reassignment(MOVES, catch_up_timeout_minutes=30)
+    cluster.kill(5)
+    for replicas in ((5, 2), (5, 3)):
+        cluster.alter_reassignments({lone: replicas}, allow_replication_factor_change=True)
+    began = run.clock.now
+    with pytest.raises(StillWaiting, match="lone-0 .it waits for broker 5, which is down"):
+        run.wait("admit", started_at=began)
+    run.clock.sleep(30 * 60)
+    with pytest.raises(ReassignmentInProgressError, match="lone-0 .it waits for broker 5") as error:
+        run.wait("admit", started_at=began)
+    assert error.value.advice == (StartBrokers((5,)), Rerun("admit", batch=1))
+    cluster.restart(5)
+    cluster.catch_up_all()
+    run.do_all()
+    assert run.record.finished_batches() == {1}

@@ -95,7 +95,7 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     in_flight = run.cluster.list_reassignments()
     params = {"job": str(Job.APPLY_JSON), "reassignment_json": render_plan(movable), **_how(run.request)}
     return (
-        *to_end_moves(in_flight, seen.live_brokers, also_down=down),
+        *to_end_moves(observe_replicas(run.cluster, in_flight), also_down=down),
         *((WaitUntil("the moves of other clients have ended"),) if in_flight else ()),
         Trigger(DAG_ID, params),
         WaitUntil("that reassignment has ended"),
@@ -180,24 +180,30 @@ def to_withdraw(run: RunContext, others: Mapping[TopicPartition, Replicas]) -> t
 
 
 def to_end_moves(
-    in_flight: Mapping[TopicPartition, InFlight], live_brokers: Collection[int], *, also_down: Collection[int] = ()
+    seen: View, among: Mapping[TopicPartition, InFlight] | None = None, *, also_down: Collection[int] = ()
 ) -> tuple[Advice, ...]:
-    """Return what helps moves of other clients that do not end by themselves (F12, F34).
+    """Return what helps moves of other clients that do not end by themselves (F12, F19, F34).
 
     Args:
-        in_flight: the moves; those that need no help are no matter.
-        live_brokers: all others are down.
+        seen: the partitions in flight; moves that need no help are no matter.
+        among: which of these moves; all by default.
         also_down: further brokers to bring back.
     """
-    never = [p for p, flight in sorted(in_flight.items()) if never_completes(flight)]
-    down = {b for p, flight in in_flight.items() if p not in never for b in waits_for(flight, live_brokers)}
+    moves = seen.in_flight if among is None else among
+    never = [p for p, move in sorted(moves.items()) if never_completes(move)]
+    waiting = {p: move for p, move in moves.items() if p not in never}
+    down = {
+        b
+        for p, move in waiting.items()
+        for b in waits_for(move, seen.live_brokers, has_leader=p not in seen.leaderless)
+    }
     brokers = sorted({*down, *also_down})
     start: tuple[Advice, ...] = (StartBrokers(tuple(brokers)),) if brokers else ()
-    if not never:
-        return start
+    cancel = {"reassignment_id": RUNNING, "partitions": list(map(str, never)), "foreign": True}
     return (
         *start,
-        Trigger(CANCEL_DAG_ID, {"reassignment_id": RUNNING, "partitions": list(map(str, never)), "foreign": True}),
+        *((Trigger(CANCEL_DAG_ID, cancel),) if never else ()),
+        *to_elect(leaderless_though_up(seen) & moves.keys(), seen),
     )
 
 
@@ -215,7 +221,7 @@ def to_lower_min_insync(too_few: Mapping[TopicPartition, Replicas], seen: View) 
 
 def leaderless_though_up(seen: View) -> set[TopicPartition]:
     """Return the partitions that have no leader though all their brokers are up: none of them gets one by itself (F19)."""
-    return {p for p, s in seen.partitions.items() if s.leader is None and set(s.replicas) <= seen.live_brokers}
+    return {p for p in seen.leaderless if set(seen.partitions[p].replicas) <= seen.live_brokers}
 
 
 def to_elect(leaderless: Collection[TopicPartition], seen: View) -> tuple[Correct, ...]:

@@ -129,10 +129,10 @@ def _where_it_stands(run: RunContext, scope: CancelScope, decided: Settling) -> 
 def _hung(run: RunContext, decided: Settling, view: View) -> tuple[list[str], tuple[Advice, ...]]:
     """A line about moves of others that do not end by themselves, and what ends them: the stop waits for none of them."""
     foreign = {p: flight for p, flight in view.in_flight.items() if p in decided.cancels.foreign}
-    hung = hung_moves(foreign, view.live_brokers)
+    hung = {p: why for p, why in hung_moves(view).items() if p in foreign}
     if not hung:
         return [], ()
-    advice = run.for_this_cluster(to_end_moves(foreign, view.live_brokers))
+    advice = run.for_this_cluster(to_end_moves(view, foreign))
     what = f"moves of others do not end by themselves, and keep what they need of the throttle: {format_reasons(hung)}"
     return [f"{what}. {sentence(advice)}"], advice
 

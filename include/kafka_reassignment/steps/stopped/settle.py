@@ -17,7 +17,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.moves import as_texts, cancel, confirmed_view, submit
-from kafka_reassignment.steps.base.view import observe
+from kafka_reassignment.steps.base.view import observe, observe_replicas
 from kafka_reassignment.steps.left.left_over import to_end_moves, to_lower_min_insync
 from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps, stopped_steps
 
@@ -168,7 +168,7 @@ def to_free_controller(run: RunContext, own: Collection[TopicPartition]) -> tupl
         theirs = {p: flight for p, flight in run.cluster.list_reassignments().items() if p not in own}
     except ReassignmentInProgressError:  # it never finishes that: the refusal says what a person has to do
         return (wait,)
-    return (*to_end_moves(theirs, run.cluster.describe_cluster().live_brokers), wait) if theirs else ()
+    return (*to_end_moves(observe_replicas(run.cluster, theirs)), wait) if theirs else ()
 
 
 def what_settles(stopped: StoppedSteps, seen: View) -> tuple[Advice, ...]:

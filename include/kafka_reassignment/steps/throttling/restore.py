@@ -188,8 +188,8 @@ def _restored(run: RunContext, owed: tuple[str, ...], copying: tuple[TopicPartit
     if not copying:
         return Restored(owed)
     view = observe_replicas(run.cluster, copying)
-    hung = hung_moves(view.in_flight, view.live_brokers)
-    advice = to_end_moves(view.in_flight, view.live_brokers)
+    hung = hung_moves(view)
+    advice = to_end_moves(view)
     stuck = tuple(p for p in hung if set(view.in_flight[p].target) <= view.in_sync(p))
     behind = tuple(p for p in copying if p not in view.in_flight)
     return Restored(owed, copying, hung, run.for_this_cluster(advice), stuck, behind)
