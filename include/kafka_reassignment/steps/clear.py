@@ -33,7 +33,7 @@ from kafka_reassignment.steps.base.recorded_batch import (
 )
 from kafka_reassignment.steps.base.view import observe_replicas
 from kafka_reassignment.steps.left.left_open import left_open_at_end
-from kafka_reassignment.steps.left.left_out import leave_out_disturbed
+from kafka_reassignment.steps.left.left_out import leave_out_disturbed, refuse_submitted_since, submission
 from kafka_reassignment.steps.left.taken_out import not_settled, still_copying, taken_out
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.throttling.kept_throttle import restore_or_raise
@@ -52,12 +52,13 @@ def clear_throttle(run: RunContext, number: int) -> None:
         BatchIncompleteError: cleared, but the batch is not at its target.
         NotSettledError: what a cancel has taken out of the batch still copies, and nothing was cleared; or it is
             half-way. The cancel finds that by the batch, as long as the batch is not finished.
+        OvertakenError: it was stopped, or submitted again, since the look.
     """
     if is_finished_batch(run, "clear_throttle", number):
         return
     with run.audited("clear_throttle", number) as event:
         recorded = RecordView(run.record)
-        submitted, found = recorded.submitted(number), recorded.found(number)
+        submitted, found, before = recorded.submitted(number), recorded.found(number), submission(recorded, number)
         opened = submitted.left_open if submitted else {}
         whole, begun = (without(b, opened) for b in (whole_batch(recorded, number), begun_batch(recorded, number)))
         view = confirmed_view(run, whole.steps, look=observe_replicas)
@@ -95,6 +96,8 @@ def clear_throttle(run: RunContext, number: int) -> None:
         out = [s for s in taken_out(RecordView(run.record), number).steps if str(s.partition) not in settled]
         if left := not_settled(out, view):
             raise _waits_for_a_cancel(run, number, "is cleared", left)
+        if before is not None:
+            refuse_submitted_since(RecordView(run.record), before, number)
         there = without(taking, {str(p) for p, now in at.items() if now.phase is Phase.GONE})
         run.record.write_finished(
             FinishedBatch(

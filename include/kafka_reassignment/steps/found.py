@@ -18,11 +18,11 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.moves import Submitting, as_texts, submit
-from kafka_reassignment.steps.base.recorded_batch import begun_names, without
+from kafka_reassignment.steps.base.recorded_batch import begun_names, taken_up, without
 from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe
 from kafka_reassignment.steps.left.left_open import still_open
 from kafka_reassignment.steps.stopped.settled_notes import superseded_by
-from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps, left_by, steps_of_superseded, taken_up
+from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps, left_by, steps_of_superseded
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ def write_report(run: RunContext, not_done: Sequence[str] = (), failed: Sequence
             *owed_by_down,
         ]
         text = "\n".join(lines)
+        refuse_stopped(run.record)  # also since the look
         run.record.write_file(FINAL_REPORT, text.encode())
         run.release_lock()
         event.summary = lines[2]

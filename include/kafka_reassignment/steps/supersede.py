@@ -8,7 +8,7 @@ settled then is asked for again where a batch would wait for it, and at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, RESUME_DAG_ID
 from kafka_reassignment.decisions.cancel import Settling, settling
@@ -170,20 +170,21 @@ def settle_superseded(
     superseded = superseded_by(run.record)
     left = steps_of_superseded(run)
     if among is not None:
-        left = replace(left, steps=tuple(s for s in left.steps if s.partition in among))
+        left = left.only(among)
     if not left.steps:
         return {}
     partitions = [s.partition for s in left.steps]
     planned = read_targets_of(run.record.plan_ref(), partitions)
     counted_on = _replicas_in_snapshot(run, partitions) | {p: move.current for p, move in planned.items()}
     may_act = True
-    is_begun = run.record.submitted(1) is not None
     done: dict[str, str] = {}
     unsettled: dict[TopicPartition, str] = {}
     ends: dict[TopicPartition, Replicas] = {}
     for part in in_slices(left.steps, run.controller.slice_size):
         view = observe(run.cluster, [s.partition for s in part])
-        decided = _settling(replace(left, steps=tuple(part)), view, counted_on)
+        # Read after the look: another try may have settled it, and a batch may have been submitted since.
+        is_begun = run.record.submitted(1) is not None
+        decided = _settling(steps_of_superseded(run).only({s.partition for s in part}), view, counted_on)
         if among is None:
             _log_what_stays(run, decided)
         to_cancel = {

@@ -216,6 +216,9 @@ def put_in_place(
         begin_low: the sides whose rates begin low where they are not in place.
         recorded: of the look that asks; where nothing is due by its journal, the journal is not read again.
         live_brokers: of the look that asks.
+
+    Raises:
+        OvertakenError: another reassignment has the lock, or the throttle was cleared since.
     """
     live = live_brokers if live_brokers is not None else run.cluster.describe_cluster().live_brokers
     name = str(uuid4())
@@ -237,12 +240,18 @@ def put_in_place(
         updated = begun(updated, changes, name, run.now())
         return updated, ThrottleSetting(name, fitting, journal, updated, before, tuple(changes))
 
+    def journalled_under_lock(journal: Journal) -> tuple[Journal, ThrottleSetting]:
+        _refuse_locked_by_another(run)
+        return journalled(journal)
+
     setting = journalled(recorded.journal())[1] if recorded else None
     if setting is None or setting.is_due:  # what is set is decided on the ground of the journal as it is now
-        setting = run.record.update_journal(journalled)
+        setting = run.record.update_journal(journalled_under_lock)
     if adopted := adopt_setters(run, new_rates_of_others(setting.journal_before, setting.journal)):
         event.facts["debts_taken_over"] = list(adopted)
-        setting = run.record.update_journal(journalled)
+        setting = run.record.update_journal(journalled_under_lock)
+    if setting.changes:
+        _refuse_locked_by_another(run)
     refuse_cleared(run, setting)
     refused = apply_changes(run, setting.changes)
     outcome = outcome_of(run, setting)
@@ -332,6 +341,16 @@ def _is_locked_by_another(run: RunContext) -> bool:
         return run.lock_of_another() is not None
     except RecordError:
         return False
+
+
+def _refuse_locked_by_another(run: RunContext) -> None:
+    """Make sure that nothing is journalled or set under another reassignment, nor a debt of it taken over.
+
+    Raises:
+        OvertakenError: another one has the lock.
+    """
+    if _is_locked_by_another(run):
+        raise overtaken("another reassignment has the lock of the cluster, and looks after all throttles")
 
 
 def _smaller_batches(run: RunContext, long: Sequence[TooLong], batch: Batch) -> tuple[Advice, ...]:

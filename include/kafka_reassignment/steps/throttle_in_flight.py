@@ -15,7 +15,13 @@ from kafka_reassignment.decisions.throttle import (
     WantedThrottle,
     throttle_for,
 )
-from kafka_reassignment.errors import InvalidRequestError, ThrottleMissingError, ThrottleRefusedError, name_some
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    ThrottleMissingError,
+    ThrottleRefusedError,
+    name_some,
+    overtaken,
+)
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.record.debts import note_connection
 from kafka_reassignment.request import MEGABYTE
@@ -72,6 +78,8 @@ def throttle_in_flight(
             note_connection(run.record, kafka_conn_id)
             orders = _note_order(run, batch, asked_bytes_per_second, asked_at or run.now())
             # A value of an earlier throttle must not be taken for one of another client.
+            if run.lock_of_another() is not None:
+                raise overtaken("another reassignment has the lock of the cluster, and looks after all throttles")
             event.facts["debts_taken_over"] = list(adopt_debts(run))
             whole = throttle_for(batch, asked_bytes_per_second=asked_bytes_per_second, rate_changes=orders)
             setting, missing = put_in_place(run, lambda _: whole, event, only_missing=True)

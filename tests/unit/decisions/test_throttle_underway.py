@@ -42,19 +42,20 @@ class Cluster:
 
     configs: Configs = field(default_factory=lambda: deepcopy(BEFORE))
     journal: Journal = field(default_factory=Journal)
+    began_with: dict[str, Journal] = field(default_factory=dict)
 
     def set_it(self, name: str, asked: int = 7_700_000):  # type: ignore[no-untyped-def]
         """Set the throttle of the batch, one step at each ``next``: journal, look, write, say that it is done."""
         plan = throttle_for(BATCH, asked_bytes_per_second=asked)
         journal, changes = changes_to_throttle(plan, self.journal, self.configs.describe(plan.resources))
-        self.journal = begun(journal, changes, name, NOON)
+        self.journal = self.began_with[name] = begun(journal, changes, name, NOON)
         yield
-        if is_cleared(self.journal, name):
+        if is_cleared(self.journal, name, self.began_with[name]):
             return
         yield
         self.configs.apply(changes)
         yield
-        self.journal, _ = ended(self.journal, name)
+        self.journal, _ = ended(self.journal, name, self.began_with[name])
 
     def clear(self):  # type: ignore[no-untyped-def]
         """Clear it: change, then write the journal; the look before that and the writing are one moment, or are done again."""
@@ -112,7 +113,7 @@ def test_what_arrives_after_the_clear_is_owed_again_by_the_try_itself():
     steps = cluster.cleared_before_the_write("late")
     next(steps)
     assert cluster.configs.state() != BEFORE.state()
-    cluster.journal, came_too_late = ended(cluster.journal, "late")
+    cluster.journal, came_too_late = ended(cluster.journal, "late", cluster.began_with["late"])
     assert came_too_late
     assert len(cluster.journal.rates) == 6
     assert not cluster.journal.underway
@@ -164,7 +165,9 @@ def test_a_rate_that_arrives_late_is_ours_though_the_next_batch_has_set_its_own(
     assert again.lower_rates == ()
     assert changes_to_restore(cluster.journal, seen).changed_by_others == ()
     in_place = tuple(r.model_copy(update={"was_in_place": True}) for r in cluster.journal.rates)  # an hour later
-    answered, came_too_late = ended(cluster.journal.model_copy(update={"rates": in_place}), "late")
+    answered, came_too_late = ended(
+        cluster.journal.model_copy(update={"rates": in_place}), "late", cluster.began_with["late"]
+    )
     assert not came_too_late
     assert changes_to_throttle(plan, answered, seen)[0].lower_rates == (), "nor after its try has seen it"
     for _ in cluster.clear():
@@ -216,5 +219,20 @@ def test_what_two_tries_have_under_way_alike_stays_until_both_have_ended() -> No
     assert [u.setting for u in cluster.journal.underway] == ["first"], "its request may still arrive"
     for _ in cluster.clear():
         pass
-    assert is_cleared(cluster.journal, "first")
+    assert is_cleared(cluster.journal, "first", cluster.began_with["first"])
     assert list(first) == [], "and it changes nothing"
+
+
+def test_what_a_journal_has_forgotten_is_judged_by_the_one_that_its_setting_began_with() -> None:
+    """A try may stand still for longer than its setting is kept under way."""
+    cluster = Cluster()
+    steps = cluster.cleared_before_the_write("late")
+    cluster.journal = without_older(cluster.journal, NOON + timedelta(seconds=1))
+    assert cluster.journal.is_over
+    assert is_cleared(cluster.journal, "late", cluster.began_with["late"])
+    next(steps)
+    cluster.journal, came_too_late = ended(cluster.journal, "late", cluster.began_with["late"])
+    assert came_too_late
+    for _ in cluster.clear():
+        pass
+    assert cluster.configs.state() == BEFORE.state()

@@ -98,7 +98,7 @@ def make_it_wait(begun, cluster, step):
         ("drop_old_replicas", {"read": 29, "list": 6}, {"read": 9}),
         ("keep_throttle", {"read": 5, "list": 2}, {"read": 2}),
         ("wait_for_batches", {"read": 6, "list": 3}, {"read": 4}),
-        ("settle_moves", {"read": 32, "list": 9}, {"read": 16}),
+        ("settle_moves", {"read": 45, "list": 9}, {"read": 16}),
     ],
 )
 def test_a_look_asks_the_store_no_more_often_than_this(begun, cluster, disk, step, first, later):

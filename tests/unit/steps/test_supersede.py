@@ -162,9 +162,10 @@ def test_without_being_asked_nothing_is_planned_from_replicas_that_another_clien
     if begins_meanwhile:
         describe = run.context.cluster.describe_partitions
 
-        def as_it_begins():
+        def as_it_begins(*topics):
+            monkeypatch.undo()
             start_elsewhere(cluster, (4, 2))
-            return describe()
+            return describe(*topics)
 
         monkeypatch.setattr(run.context.cluster, "describe_partitions", as_it_begins)
     else:

@@ -49,13 +49,18 @@ def begun(journal: Journal, changes: Collection[ConfigChange], setting: str, at:
     return journal.model_copy(update={"underway": (*(u for u in others if u is not same), its)})
 
 
-def ended(journal: Journal, setting: str) -> tuple[Journal, bool]:
+def ended(journal: Journal, setting: str, began_with: Journal) -> tuple[Journal, bool]:
     """Return the journal when the changes of a setting have been made, and whether they came too late.
 
     They did where something has been cleared since they were journalled. Then it is owed again. Where the next batch
     has set its own rate since, what came late is one more value of ours.
+
+    Args:
+        journal: as it is now.
+        setting: the name of the setting.
+        began_with: the journal that was stored before the changes were made.
     """
-    its = next((u for u in journal.underway if u.is_of(setting)), None)
+    its = _named(journal, setting) or _named(began_with, setting)
     if its is None:
         return journal, False
     late = {(r.broker, r.side): r for r in its.rates}
@@ -76,11 +81,16 @@ def _with_late(record: RateRecord, late: RateRecord | None) -> RateRecord:
     return late.also_ours_in(record).model_copy(update={"was_in_place": False})
 
 
-def is_cleared(journal: Journal, setting: str) -> bool:
-    """Whether something of a setting that is under way has been cleared since."""
-    its = next((u for u in journal.underway if u.is_of(setting)), None)
+def is_cleared(journal: Journal, setting: str, began_with: Journal) -> bool:
+    """Whether something of a setting that is under way has been cleared since it was journalled; as ``ended``."""
+    its = _named(journal, setting) or _named(began_with, setting)
     missing = _not_owed(its, [journal]) if its else None
     return missing is not None and bool(missing.rates or missing.lists)
+
+
+def _named(journal: Journal, setting: str) -> Underway | None:
+    """Return what a setting has under way by this journal, which forgets it after ``LATEST_ARRIVAL``: a try may stand still for longer."""
+    return next((u for u in journal.underway if u.is_of(setting)), None)
 
 
 def arrived(journal: Journal, seen: SeenConfigs, others: Collection[Journal] = ()) -> Journal:

@@ -22,6 +22,7 @@ from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, T
 from kafka_reassignment.ports import in_slices, refusals
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.base.finished import require_unfinished
+from kafka_reassignment.steps.base.recorded_batch import taken_up
 from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, Observe, observe, observe_twice
 from kafka_reassignment.text import format_brokers
 
@@ -152,6 +153,7 @@ def _undo_raced(
     late = set(found.late)
     if error is not None:
         late |= {p for p, f in in_flight.items() if f.adding and set(f.target) == set(accepted[p])}
+        late -= _begun_by_owner(run)
     not_cancelled = cancel(run, {*found.to_cancel, *late})
     _put_in_order(run, in_flight, late - not_cancelled.keys(), of)
     if error is not None:
@@ -165,6 +167,16 @@ def _undo_raced(
     for partition, refusal in raced.items():
         run.log.warning("%s: %s", partition, refusal)
     return raced
+
+
+def _begun_by_owner(run: RunContext) -> frozenset[TopicPartition]:
+    """Return the partitions that the reassignment which has the lock now has submitted: the same move may be its own."""
+    owner = run.lock_of_another()
+    if owner is None:
+        return frozenset()
+    return frozenset(
+        map(TopicPartition.parse, taken_up([run.store.record(run.record.cluster_id, owner.reassignment_id)]))
+    )
 
 
 def _came_too_late(run: RunContext, of: Submitting | None) -> ReassignmentError | None:

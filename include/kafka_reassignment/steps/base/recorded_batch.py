@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
@@ -11,6 +11,7 @@ from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.plan.store import read_batch, read_steps
 from kafka_reassignment.ports import in_slices
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 
 READ_TOGETHER = 50
@@ -96,6 +97,25 @@ def begun_names(recorded: RecordView, number: int) -> frozenset[str] | None:
 def _notes_are_kept(recorded: RecordView, number: int) -> bool:
     plan = recorded.plan_in_force()
     return plan is not None and (plan.notes_found or (number > 1 and recorded.found(number - 1) is not None))
+
+
+def taken_up(records: Iterable[Record]) -> frozenset[str]:
+    """Return the partitions that these reassignments have submitted: from their batch on they are theirs.
+
+    Also where another client has changed one since, and where no record was written of what was submitted.
+    """
+    found: set[str] = set()
+    for record in records:
+        recorded = RecordView(record)
+        plan = recorded.plan_in_force()
+        for number in range(1, (plan.batches if plan else 0) + 1):
+            if (submitted := recorded.submitted(number)) is not None:
+                found.update(submitted.accepted, submitted.changed_by_others)
+                continue
+            found |= begun_names(recorded, number) or frozenset()
+            if number not in recorded.finished_batches():
+                break
+    return frozenset(found)
 
 
 def taking_part(recorded: RecordView, batch: Batch) -> Batch:

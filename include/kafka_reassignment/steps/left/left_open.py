@@ -21,7 +21,7 @@ from kafka_reassignment.steps.base.moves import as_texts, format_reasons
 from kafka_reassignment.steps.base.recorded_batch import whole_batch, without
 from kafka_reassignment.steps.base.waiting import deadline_of
 from kafka_reassignment.steps.left.blocked import can_others_move, not_tried_often
-from kafka_reassignment.steps.left.left_out import submission
+from kafka_reassignment.steps.left.left_out import refuse_submitted_since, submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,9 @@ def leave_open(
         waiting: which of it are not done.
         started_at: when the step began to wait.
         failed: which of it wait for a replica whose log dir has failed, and why; None where nobody has looked.
+
+    Raises:
+        OvertakenError: the batch was stopped, or submitted again, since the look.
     """
     held_up = {**(failed or {}), **blocked_by_dead_brokers(batch, view)}
     blocked = {p: why for p, why in held_up.items() if p in waiting}
@@ -64,9 +67,7 @@ def leave_open(
     if before is None or not (blocked or before.only_blocked_since):
         return batch, None
     now = RecordView(run.record)  # it may have changed since, and is written back
-    submitted = submission(now, batch.number)
-    if submitted is None:
-        return batch, None
+    submitted = refuse_submitted_since(now, before, batch.number)
     if not blocked or len(blocked) < len(set(waiting)) or not run.controller.takes_several:
         _note_since(run, batch.number, submitted, None)
         return batch, None

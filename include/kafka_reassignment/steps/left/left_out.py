@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.decisions.moves import NEVER_BEGUN, disturbed, phase
-from kafka_reassignment.errors import NotSubmittedError, name_some
+from kafka_reassignment.errors import NotSubmittedError, name_some, overtaken
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
@@ -19,6 +19,18 @@ def submission(recorded: RecordView, number: int) -> SubmittedBatch | None:
     """Return what was submitted of a batch; None when it was not, or when a stop has cancelled it since."""
     submitted = recorded.submitted(number)
     return None if submitted is None or _is_ordered_since(recorded, submitted) else submitted
+
+
+def refuse_submitted_since(recorded: RecordView, before: SubmittedBatch, number: int) -> SubmittedBatch:
+    """Return what is submitted of a batch, which is still what was submitted when a look at it began.
+
+    Raises:
+        OvertakenError: a stop has cancelled it since, or it was submitted once more.
+    """
+    submitted = submission(recorded, number)
+    if submitted is None or submitted.submitted_at != before.submitted_at:
+        raise overtaken(f"batch {number} was stopped or submitted again since this look at it began")
+    return submitted
 
 
 def _is_ordered_since(recorded: RecordView, submitted: SubmittedBatch) -> bool:
@@ -38,17 +50,16 @@ def leave_out_disturbed(run: RunContext, recorded: RecordView, batch: Batch, vie
     Raises:
         StoppedError: the reassignment was stopped.
         NotSubmittedError: a partition is in the batch and was never submitted.
+        OvertakenError: it was stopped, or submitted again, since the look.
     """
-    submitted = submission(recorded, batch.number)
-    found = disturbed(batch, view, submitted.done_before) if submitted is not None else {}
-    if not found:
+    before = submission(recorded, batch.number)
+    found = disturbed(batch, view, before.done_before) if before is not None else {}
+    if before is None or not found:
         return batch
     # Read after the look: what a stop or a withdrawal cancelled, it had ordered before.
     now = RecordView(run.record)
     refuse_stopped(now)
-    submitted, withdrawn = submission(now, batch.number), now.withdrawn_partitions()
-    if submitted is None:
-        return batch
+    submitted, withdrawn = refuse_submitted_since(now, before, batch.number), now.withdrawn_partitions()
     batch = without(batch, withdrawn)
     reasons = as_texts({p: why for p, why in found.items() if str(p) not in withdrawn})
     if not reasons:

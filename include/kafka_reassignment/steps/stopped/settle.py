@@ -75,9 +75,13 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
     submitted: dict[TopicPartition, Replicas] = {}
     refused: dict[TopicPartition, Refusal] = {}
     for part in in_slices([s for s in stopped.steps if s.partition in due], run.controller.slice_size) if due else ():
-        refuse_resumed(run, RecordView(run.record), scope)  # it may have been resumed since the slice before
         now = observe(run.cluster, [s.partition for s in part])
-        latest = decide(run.controller, replace(stopped, steps=tuple(part)), now, scope)
+        # Read after the look: it may have been resumed, or all of it settled and submitted by another reassignment.
+        recorded = RecordView(run.record)
+        refuse_resumed(run, recorded, scope)
+        latest = decide(
+            run.controller, stopped_steps(run, recorded, scope).only({s.partition for s in part}), now, scope
+        )
         cancelled |= latest.cancels.to_cancel
         submitted |= latest.to_submit
         refused |= cancel(run, latest.cancels.to_cancel)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +16,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
-from kafka_reassignment.steps.base.recorded_batch import begun_batch, begun_names
+from kafka_reassignment.steps.base.recorded_batch import begun_batch, begun_names, taken_up
 from kafka_reassignment.steps.base.view import observe
 from kafka_reassignment.steps.left.left_open import still_open
 from kafka_reassignment.steps.stopped.between_steps import as_they_were_left, begun_partitions
@@ -35,6 +35,10 @@ class StoppedSteps:
     wholes: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     of_owner: dict[TopicPartition, str] = field(default_factory=dict)
     back: dict[TopicPartition, Replicas] = field(default_factory=dict)
+
+    def only(self, partitions: Collection[TopicPartition]) -> StoppedSteps:
+        """Return the steps of these partitions."""
+        return replace(self, steps=tuple(s for s in self.steps if s.partition in partitions))
 
 
 def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
@@ -164,25 +168,6 @@ def _successors(run: RunContext, record: Record) -> Iterator[Record]:
         known.add(stop.superseded_by)
         record = run.store.record(record.cluster_id, stop.superseded_by)
         yield record
-
-
-def taken_up(records: Iterable[Record]) -> frozenset[str]:
-    """Return the partitions that these reassignments have submitted: from their batch on they are theirs.
-
-    Also where another client has changed one since, and where no record was written of what was submitted.
-    """
-    found: set[str] = set()
-    for record in records:
-        recorded = RecordView(record)
-        plan = recorded.plan_in_force()
-        for number in range(1, (plan.batches if plan else 0) + 1):
-            if (submitted := recorded.submitted(number)) is not None:
-                found.update(submitted.accepted, submitted.changed_by_others)
-                continue
-            found |= begun_names(recorded, number) or frozenset()
-            if number not in recorded.finished_batches():
-                break
-    return frozenset(found)
 
 
 def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:

@@ -143,7 +143,7 @@ def set_in_parts(
         refused = _set_unless_cleared(run, setting, event)
         if refused is not None and all(its.done_with(part) >= 1 for its in under_way.values()):
             return setting, refused
-        with _ended_by_errors(run, name, event):
+        with _ended_by_errors(run, setting, event):
             due = began + part * PART
             if refused is not None:
                 _sleep_until(run, due - to_look)
@@ -197,25 +197,25 @@ def _set_unless_cleared(
     """
     if not setting.changes:
         return {}
-    if is_cleared(run.record.journal(), setting.name):
+    if is_cleared(run.record.journal(), setting.name, setting.journal):
         run.record.update_journal(lambda latest: (begun(latest, (), setting.name, run.now()), None))
         return None
     refused = apply_changes(run, setting.changes)
-    if not is_cleared(run.record.journal(), setting.name):
+    if not is_cleared(run.record.journal(), setting.name, setting.journal):
         return refused
-    if run.record.update_journal(partial(ended, setting=setting.name)):
+    if run.record.update_journal(partial(ended, setting=setting.name, began_with=setting.journal)):
         _take_back(run, event)
     return None
 
 
 @contextmanager
-def _ended_by_errors(run: RunContext, name: str, event: AuditDraft) -> Iterator[None]:
+def _ended_by_errors(run: RunContext, setting: ThrottleSetting, event: AuditDraft) -> Iterator[None]:
     """End a setting where an error ends it: a rate that may still be set is not seen in place, nor is it another client's."""
     try:
         yield
     except Exception:
         with suppress(ReassignmentError):  # the first error says more, and what is left is under way for LATEST_ARRIVAL
-            if run.record.update_journal(partial(ended, setting=name)):
+            if run.record.update_journal(partial(ended, setting=setting.name, began_with=setting.journal)):
                 _take_back(run, event)
         raise
 

@@ -231,11 +231,16 @@ def adopt_setters(run: RunContext, rates: Collection[tuple[int, Side, ConfigValu
 
 
 def _take_over(run: RunContext, other: Record) -> bool:
+    def joined(own: Journal) -> tuple[Journal, Journal]:
+        # Read here: another try may have taken the debts over, and paid them, since this one looked.
+        debts = other.journal()
+        return union(own, debts), debts
+
     for tried in range(TAKE_OVER_TRIES):
         debts = other.journal()
         if not (debts.rates or debts.lists):
             return tried > 0
-        run.record.update_journal(lambda own, older=debts: (union(own, older), None))  # type: ignore[misc]
+        debts = run.record.update_journal(joined)
         other.update_journal(lambda theirs, older=debts: (theirs.without(older), None))  # type: ignore[misc]
     return True
 

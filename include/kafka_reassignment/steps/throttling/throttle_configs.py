@@ -104,7 +104,7 @@ def outcome_of(run: RunContext, setting: ThrottleSetting) -> Outcome:
     arrives_from = run.now() - LATEST_ARRIVAL
 
     def noted(latest: Journal) -> tuple[Journal, bool]:
-        left, came_too_late = ended(latest, setting.name)
+        left, came_too_late = ended(latest, setting.name, setting.journal)
         return confirmed(plan, left, seen, arrives_from=arrives_from), came_too_late
 
     if setting.changes:
@@ -120,7 +120,7 @@ def refuse_cleared(run: RunContext, setting: ThrottleSetting) -> None:
     Raises:
         OvertakenError: they have, so nobody needs them any more.
     """
-    if setting.changes and is_cleared(run.record.journal(), setting.name):
+    if setting.changes and is_cleared(run.record.journal(), setting.name, setting.journal):
         raise overtaken("the throttle was cleared while it was set, so it is not set")
 
 
