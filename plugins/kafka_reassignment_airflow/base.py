@@ -386,9 +386,9 @@ def requested_by(context: Context) -> str:
     return run.triggering_user_name or f"Airflow ({run.run_type})"
 
 
-def _states_of(task: object, states: Mapping[str, str | None]) -> set[str | None]:
-    """Return the states of a task, given those of a run; a mapped one is there as ``<task_id>_<map_index>``."""
-    task_id = str(getattr(task, "task_id", ""))
-    if not isinstance(task, MappedOperator):
+def _states_of(task: BaseOperator | MappedOperator, states: Mapping[str, str | None]) -> set[str | None]:
+    """Return the states of a task, given those of a run; a mapped one, or one of a mapped group, is there as ``<task_id>_<map_index>``."""
+    task_id = task.task_id
+    if not isinstance(task, MappedOperator) and task.get_closest_mapped_task_group() is None:
         return {states.get(task_id)}
     return {s for name, s in states.items() if name.rpartition("_")[0] == task_id and name.rpartition("_")[2].isdigit()}

@@ -25,6 +25,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.finished import is_finished_reassignment
 from kafka_reassignment.steps.base.health import cluster_health, planned_targets
 from kafka_reassignment.steps.throttling.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.throttling.rate_order import (
@@ -155,7 +156,8 @@ def change_rate(
     Where the reassignment ends during a raise, the text says so: what was raised is restored with its throttle.
 
     A person's change ends auto rate. It gives way to what a person has asked for later, also while it raises the rate.
-    That is no error in the run of the reassignment itself, which could never get past it. A change that nobody asked
+    That is no error in the run of the reassignment itself, which could never get past it; nor is it there that the
+    reassignment is finished. A change that nobody asked
     for (``decided_on``) gives way to any other that came since.
 
     Args:
@@ -189,6 +191,8 @@ def change_rate(
         decided_on=decided_on,
         because=because,
     )
+    if run.is_its_own_order and is_finished_reassignment(run, "change_rate"):
+        return "the reassignment is finished: no rate is changed any more"
     require_running(run, order)
     with run.audited("change_rate") as event:
         requested = requested_rate(run, order)

@@ -291,3 +291,48 @@ def test_a_step_without_the_lock_cancels_no_move_that_leads_nowhere(reassignment
     with pytest.raises(ReassignmentError):
         run.do("clear_throttle")
     assert ORDERS_0 in cluster.list_reassignments()
+
+
+@pytest.mark.parametrize("is_superseded", [False, True], ids=["stopped", "superseded"])
+def test_what_a_batch_has_found_at_the_target_of_a_first_step_is_taken_back_by_nobody(
+    reassignment, cluster, is_superseded
+):
+    run = reassignment([RAISED[0], TO_4], [RAISED[1]])
+    run.start()
+    made_by_others(run, ORDERS_0, 1, 2, 3)
+    run.do_all(batch=1)
+    assert run.record.submitted(1).done_before == ("orders-0",)
+    if is_superseded:
+        superseding(run, reassignment, [move("orders", 2, (3, 1), (3, 4))])
+    else:
+        run.stop_all()
+    assert run.replicas()["orders-0"] == (1, 2, 3)
+
+
+@pytest.fixture
+def submitted_twice(reassignment, cluster):
+    """The first submission has left a partition out; another client has moved it to its target before the second."""
+    run = reassignment([TO_3, move("orders", 1, (2, 3), (5, 3))])
+    run.start()
+    cluster.kill(5)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert "orders-1" in run.record.submitted(1).left_out
+    cluster.restart(5)
+    cluster.catch_up_all()
+    made_by_others(run, ORDERS_1, 5, 3)
+    run.do_all("submit_batch", "sense_isr_catch_up")
+    return run
+
+
+def test_what_another_client_adds_to_what_it_has_moved_before_a_second_submission_stays(submitted_twice):
+    assert submitted_twice.record.submitted(1).done_before == ("orders-1",)
+    made_by_others(submitted_twice, ORDERS_1, 5, 3, 2)
+    submitted_twice.do("drop_old_replicas")
+    assert submitted_twice.replicas()["orders-1"] == (5, 3, 2)
+
+
+def test_what_another_client_has_moved_before_a_second_submission_is_not_rolled_back(submitted_twice):
+    submitted_twice.do_all("drop_old_replicas", "clear_throttle")
+    submitted_twice.finish()
+    RollBack(submitted_twice).go()
+    assert (submitted_twice.replicas()["orders-0"], submitted_twice.replicas()["orders-1"]) == ((1, 2), (5, 3))

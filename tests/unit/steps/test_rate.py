@@ -184,6 +184,18 @@ def test_a_run_of_a_dag_of_ones_own_goes_on_though_a_person_has_asked_for_anothe
     assert (event.step, event.outcome) == ("change_rate", "skipped")
 
 
+def test_a_run_of_a_dag_of_ones_own_that_is_finished_may_run_its_own_order_again(moving):
+    """Else a cleared task of a green run would be red for good, and its report with it."""
+    moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    moving.do_all(batch=2)
+    moving.finish()
+    own = replace(moving.context, actor=Actor(requested_by="ann", run_id="r"))
+    assert "is finished" in change_rate(own, asked_bytes_per_second=5_000_000)
+    assert rates(moving, FOLLOWER_RATE) == {}
+    with pytest.raises(InvalidRequestError, match="has ended"):
+        change_rate(moving.context, asked_bytes_per_second=5_000_000)
+
+
 def test_what_was_asked_for_later_of_other_brokers_does_not_hold_a_retry_up(moving):
     first = moving.clock.now
     moving.clock.sleep(1)

@@ -32,7 +32,7 @@ def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
     """Return the partitions whose first steps are in finished batches, and whose last one is not.
 
     A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has
-    made something else of the partition. One that was withdrawn before its batch had ended may have been taken back
+    made something else of the partition. Nor was one whose batch has found the partition at its target. One that was withdrawn before its batch had ended may have been taken back
     since it was submitted, so its last step does not count as made.
     """
     finished = sorted(recorded.finished_batches())
@@ -44,6 +44,8 @@ def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
         for number, partition, target, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
             submitted = recorded.submitted(number)
             if submitted is None:  # all of the batch was withdrawn
+                continue
+            if str(partition) in submitted.done_before:  # another client has moved it there
                 continue
             if str(partition) in submitted.made:
                 at = withdrawn.get(str(partition))
