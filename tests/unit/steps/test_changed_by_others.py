@@ -303,7 +303,7 @@ def test_what_a_batch_has_found_at_the_target_of_a_first_step_is_taken_back_by_n
     run.do_all(batch=1)
     assert run.record.submitted(1).done_before == ("orders-0",)
     if is_superseded:
-        superseding(run, reassignment, [move("orders", 2, (3, 1), (3, 4))])
+        superseding(run, reassignment, [move("orders", 2, (3, 1), (3, 4))]).start()
     else:
         run.stop_all()
     assert run.replicas()["orders-0"] == (1, 2, 3)
