@@ -127,10 +127,12 @@ class Truth:
     def looks_like_ours(self) -> dict[tuple[ConfigResource, str], set[str]]:
         """Return what a journal calls ours wherever it shows up, by config.
 
-        Rates and entries that tries have journalled and may still request; and entries that are owed: they may have
-        been removed by a request whose answer or note was lost.
+        Rates and entries that tries have journalled and may still request, the whole of a rate that is raised in parts
+        included; and entries that are owed: they may have been removed by a request whose answer or note was lost.
         """
         found: dict[tuple[ConfigResource, str], set[str]] = {}
+        for rate in (r for journal in self.journals().values() for r in journal.rates if not r.was_in_place):
+            found.setdefault((rate.resource, rate.side.rate_key), set()).update(rate.set_values)
         for record in (r for journal in self.journals().values() for r in journal.lists):
             found.setdefault((record.resource, record.side.replicas_key), set()).update(record.added)
         for setting in (u for journal in self.journals().values() for u in journal.underway):
