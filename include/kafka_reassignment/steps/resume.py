@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, RESUME_DAG_ID, Correct, Rerun, Trigger
 from kafka_reassignment.errors import InvalidRequestError, RecordDamagedError
 from kafka_reassignment.model import Step
@@ -33,7 +35,7 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
         OtherAirflowError: another Airflow has begun it, and has its run.
         ReassignmentInProgressError: another one has the lock of the cluster.
         InvalidRequestError: it is not stopped and has its run, be it of another DAG, or nothing of it is left to do; or
-            it was stopped since this run has resumed it.
+            it was stopped since this run has resumed it; or the run of its id in the DAG is another's.
     """
     run.refuse_other_airflow(f"trigger {RESUME_DAG_ID} in the Airflow {{instance}}")
     with run.audited("resume") as event:
@@ -42,6 +44,7 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
         if last is not None and last.stopped:
             if any(not c.stopped and c.is_of(run.actor) for c in commands) or _has_resumed_before(run):
                 raise _stopped_since(run, last)
+            _refuse_run_of_another(run, commands, has_run=has_run, dag_id=dag_id)
             _refuse_while_locked(run)
             if again := _taken_back(run):
                 move_from_start(run, again, event)
@@ -53,6 +56,22 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
             _refuse_what_is_not_stopped(run, has_run=has_run, dag_id=dag_id)
             _refuse_while_locked(run)
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
+
+
+def _refuse_run_of_another(run: RunContext, commands: Sequence[RunCommand], *, has_run: bool, dag_id: str) -> None:
+    """Make sure that the run of this id in the DAG is not that of another cluster's reassignment: it would be started over."""
+    begun_by = run.record.audit.dag_that_began()
+    if not has_run or begun_by in {"", dag_id} or any(not c.stopped for c in commands):
+        return
+    own = run.record.reassignment_id
+    raise InvalidRequestError(
+        f"Reassignment {own} was begun by the DAG {begun_by}, and {dag_id} has a run of the same id, which is not its own. Nothing "
+        "was changed",
+        Correct(
+            f"resume it by a DAG of your own, whose ResumeOperator has a trigger_dag_id without a run {own}; or trigger "
+            f"{dag_id} anew, with what is left to do"
+        ),
+    )
 
 
 def _lift(run: RunContext, stop: RunCommand, command: RunCommand) -> None:

@@ -55,3 +55,22 @@ def test_a_resume_lifts_no_stop_that_is_ordered_while_it_looks(reassignment):
     with pytest.raises(InvalidRequestError, match="was stopped by dave"):
         resume(replace(of_run(run, "slow"), now=now), by="bob")
     assert run.record.stopped().by == "dave"
+
+
+@pytest.mark.parametrize("has_run", [True, False], ids=["has another's run", "has no run"])
+def test_a_stopped_reassignment_of_another_dag_starts_over_no_run_of_its_id_that_is_not_its_own(reassignment, has_run):
+    """Two clusters may share a run id where each step is in the one run: the other cluster's run would be cleared."""
+    run = reassignment(MOVES)
+    begun = replace(run.context, actor=Actor(dag_id="my_move", run_id="r"))
+    with begun.audited("preflight"):
+        pass
+    cancel.stop(run.context, WHOLE, by="ann")
+    if has_run:
+        with pytest.raises(InvalidRequestError, match="begun by the DAG my_move, and kafka_reassignment has a run of"):
+            resume(of_run(run, "resume_1"), by="bob")
+        assert run.record.stopped() is not None
+        return
+    resume(of_run(run, "resume_1"), by="bob", has_run=False)
+    cancel.stop(run.context, WHOLE, by="ann")
+    resume(of_run(run, "resume_2"), by="bob", has_run=True)
+    assert run.record.stopped() is None
