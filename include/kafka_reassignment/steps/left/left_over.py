@@ -69,7 +69,7 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     What such a reassignment would be refused for, or wait for, comes first: brokers that are down, moves of other
     clients, another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR
     still names, or all where it names none: the one that was in sync last has every message. A new reassignment cannot
-    move what gets fewer replicas than min.insync.replicas, nor what has no leader though all its brokers are up (F19):
+    move what gets fewer replicas than min.insync.replicas, nor what has no leader though the brokers that may lead it are up (F19):
     that is for a person to correct, and is all that the advice asks for when nothing else is left.
 
     Args:
@@ -87,7 +87,7 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
             *to_elect(leaderless, seen),
         )
         return (*corrections, Rerun("verify"))
-    offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.isr or s.replicas}
+    offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.may_lead}
     down = offline.union(*movable.values()) - seen.live_brokers
     if (owner := run.lock_of_another()) is not None:
         start = (StartBrokers(tuple(sorted(down))),) if down else ()
@@ -192,11 +192,7 @@ def to_end_moves(
     moves = seen.in_flight if among is None else among
     never = [p for p, move in sorted(moves.items()) if never_completes(move)]
     waiting = {p: move for p, move in moves.items() if p not in never}
-    down = {
-        b
-        for p, move in waiting.items()
-        for b in waits_for(move, seen.live_brokers, has_leader=p not in seen.leaderless)
-    }
+    down = {b for p, move in waiting.items() for b in waits_for(move, seen.live_brokers, seen.partitions.get(p))}
     brokers = sorted({*down, *also_down})
     start: tuple[Advice, ...] = (StartBrokers(tuple(brokers)),) if brokers else ()
     cancel = {"reassignment_id": RUNNING, "partitions": list(map(str, never)), "foreign": True}
@@ -220,8 +216,11 @@ def to_lower_min_insync(too_few: Mapping[TopicPartition, Replicas], seen: View) 
 
 
 def leaderless_though_up(seen: View) -> set[TopicPartition]:
-    """Return the partitions that have no leader though all their brokers are up: none of them gets one by itself (F19)."""
-    return {p for p in seen.leaderless if set(seen.partitions[p].replicas) <= seen.live_brokers}
+    """Return the partitions that have no leader though the brokers that may lead are up: none of them gets one by itself (F19).
+
+    No other broker that is down helps: Kafka elects none out of the ISR but by an unclean election.
+    """
+    return {p for p in seen.leaderless if seen.partitions[p].may_lead <= seen.live_brokers}
 
 
 def to_elect(leaderless: Collection[TopicPartition], seen: View) -> tuple[Correct, ...]:
@@ -235,9 +234,9 @@ def to_elect(leaderless: Collection[TopicPartition], seen: View) -> tuple[Correc
     shown = [f"{p} on broker {format_brokers(sorted(isr))}" for p, isr in last_in_sync.items() if isr]
     where = name_some(shown) if shown else "'kafka-topics.sh --describe' shows it as Elr or LastKnownElr"
     advice = Correct(
-        f"give {name_some(sorted(leaderless))} a leader: all brokers of it are up, but Kafka elects none by itself. First bring "
-        f"the replica back that was in sync last ({where}): its log dir may be offline, or its broker needs a restart. It "
-        "leads then, and no message is lost. Only if that replica is gone for good, make another one the leader "
+        f"give {name_some(sorted(leaderless))} a leader: all brokers of its ISR (of its replicas, where that is empty) are up, but Kafka "
+        f"elects none by itself. First bring the replica back that was in sync last ({where}): its log dir may be offline, or its "
+        "broker needs a restart. It leads then, and no message is lost. Only if that replica is gone for good, make another one the leader "
         "('kafka-leader-election.sh --election-type UNCLEAN'): all messages are lost that only the replica which is gone had, "
         "also those that were acknowledged"
     )
