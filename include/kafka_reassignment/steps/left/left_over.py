@@ -26,6 +26,8 @@ from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.failed_log_dirs import to_repair_log_dirs
+from kafka_reassignment.steps.base.health import cluster_health
 from kafka_reassignment.steps.base.moves import SLICE
 from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.base.view import observe, observe_replicas
@@ -66,8 +68,8 @@ def keep_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas
 def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> tuple[Advice, ...]:
     """Return the advice by which a new reassignment moves what is left, as the cluster is now.
 
-    What such a reassignment would be refused for, or wait for, comes first: brokers that are down, moves of other
-    clients, another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR
+    What such a reassignment would be refused for, or wait for, comes first: brokers that are down, more unhealthy
+    partitions elsewhere than the request allows, moves of other clients, another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR
     still names, or all where it names none: the one that was in sync last has every message. A new reassignment cannot
     move what gets fewer replicas than min.insync.replicas, nor what has no leader though the brokers that may lead it are up (F19):
     that is for a person to correct, and is all that the advice asks for when nothing else is left.
@@ -92,15 +94,31 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     if (owner := run.lock_of_another()) is not None:
         start = (StartBrokers(tuple(sorted(down))),) if down else ()
         return (*start, *run.store.locked_by(owner, run.record.cluster_id, Rerun("verify")).advice)
+    unhealthy = _too_unhealthy(run, movable)
+    down |= {b for s in unhealthy.partitions.values() for b in s.replicas} - seen.live_brokers
     in_flight = run.cluster.list_reassignments()
     params = {"job": str(Job.APPLY_JSON), "reassignment_json": render_plan(movable), **_how(run.request)}
+    behind = name_some(sorted(unhealthy.partitions))
     return (
         *to_end_moves(observe_replicas(run.cluster, in_flight), also_down=down),
+        *to_elect(leaderless_though_up(unhealthy) - in_flight.keys(), unhealthy),
+        *to_repair_log_dirs(run, unhealthy),
+        *((WaitUntil(f"all replicas of {behind} are in sync"),) if unhealthy.partitions else ()),
         *((WaitUntil("the moves of other clients have ended"),) if in_flight else ()),
         Trigger(DAG_ID, params),
         WaitUntil("that reassignment has ended"),
         Rerun("verify"),
     )
+
+
+def _too_unhealthy(run: RunContext, movable: Mapping[TopicPartition, Replicas]) -> View:
+    """Return the other partitions because of which a new reassignment of these would be refused; none where they are few enough."""
+    asked = run.request.model_copy(update={"job": Job.APPLY_JSON})
+    unhealthy = cluster_health(run.cluster, asked, lambda: movable)
+    if unhealthy.count <= asked.allowed_unhealthy_partitions:
+        return View(frozenset(), {})
+    others = unhealthy.elsewhere(movable.keys())
+    return observe_replicas(run.cluster, [p for _, those in others.kinds for p in those])
 
 
 def to_replace_brokers(run: RunContext, brokers: Collection[int]) -> Trigger:
