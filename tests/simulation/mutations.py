@@ -366,7 +366,7 @@ def min_isr_may_be_out_of_reach(patch: Patch) -> None:
 def sources_are_not_looked_at(patch: Patch) -> None:
     """Takes out that a move without a live replica to copy from is one that does not end by itself."""
 
-    def waits_for(flight: InFlight, live_brokers: Collection[int], **_: bool) -> Replicas:
+    def waits_for(flight: InFlight, live_brokers: Collection[int], *_: Any) -> Replicas:
         return tuple(b for b in flight.adding if b not in live_brokers)
 
     _everywhere(patch, moves.waits_for, waits_for)

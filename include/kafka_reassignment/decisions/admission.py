@@ -150,7 +150,7 @@ def reasons_to_wait(
 
 
 NO_LEADER = "it has no leader, and gets none by itself"
-"""Why a move does not end though all brokers of its partition are up: there is nothing to copy from (F19)."""
+"""Why a move does not end though the brokers that may lead its partition are up: there is nothing to copy from (F19)."""
 
 
 def hung_moves(seen: View) -> dict[TopicPartition, str]:
@@ -162,7 +162,7 @@ def hung_moves(seen: View) -> dict[TopicPartition, str]:
     for partition, flight in sorted(seen.in_flight.items()):
         if twice := never_completes(flight):
             hung[partition] = f"Kafka never completes it: broker {format_brokers(twice)} {ADDED_AND_REMOVED}"
-        elif down := waits_for(flight, seen.live_brokers, has_leader=partition not in seen.leaderless):
+        elif down := waits_for(flight, seen.live_brokers, seen.partitions.get(partition)):
             hung[partition] = f"it waits for broker {format_brokers(down)}, which is down"
         elif partition in seen.leaderless:
             hung[partition] = NO_LEADER

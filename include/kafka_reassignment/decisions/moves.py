@@ -117,18 +117,20 @@ def never_completes(flight: InFlight) -> Replicas:
     return tuple(b for b in flight.adding if b in flight.removing)
 
 
-def waits_for(flight: InFlight, live_brokers: Collection[int], *, has_leader: bool = True) -> Replicas:
+def waits_for(flight: InFlight, live_brokers: Collection[int], state: PartitionState | None = None) -> Replicas:
     """Return the brokers without which a move in flight gets nowhere (F12): new ones that are down, or all that it copies from.
 
     Where it adds fewer than it removes, all of its target has to be in sync (F37), so it waits for those that stay, too.
-    Without a leader it waits for all of its brokers that are down: those that are up may have copied nothing yet.
+    Without a leader it waits for those that may lead (``PartitionState.may_lead``): the others may have copied nothing yet.
     """
     needed = flight.target if len(flight.adding) < len(flight.removing) else flight.adding
-    if down := tuple(b for b in needed if b not in live_brokers):
+    is_offline = state is not None and state.leader is None
+    leading = state.may_lead if state is not None and is_offline else frozenset[int]()
+    if down := tuple(b for b in flight.replicas if b in {*needed, *leading} and b not in live_brokers):
         return down
+    if is_offline:
+        return ()
     sources = tuple(b for b in flight.replicas if b not in flight.adding)
-    if not has_leader:
-        return tuple(b for b in flight.replicas if b not in live_brokers)
     return () if set(sources) & set(live_brokers) else sources
 
 

@@ -29,6 +29,11 @@ class PartitionState:
     isr: frozenset[int]
     leader: int | None
 
+    @property
+    def may_lead(self) -> frozenset[int]:
+        """Those of whom one has every message: the ISR, or all replicas where it is empty (KIP-966) and does not tell."""
+        return self.isr or frozenset(self.replicas)
+
 
 @dataclass(frozen=True, slots=True)
 class InFlight:

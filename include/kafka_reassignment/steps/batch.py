@@ -217,7 +217,8 @@ def _retried(
     in_vain = waiting and not waits and has_waited(run, number)
     if not waits and not in_vain:  # blocked since the batch was admitted
         again += wanted.waiting
-    later = (*behind, *map(str, not_tried_often(run, number, again)))
+    around_dead = {p: wanted.waiting[p] for p in cut}
+    later = (*behind, *map(str, not_tried_often(run, number, again, around_dead)))
     return _Retried(later, behind, waiting if in_vain else (), passing)
 
 

@@ -183,7 +183,7 @@ def to_let_catch_up(waiting: Mapping[TopicPartition, Replicas], view: View) -> t
         view: of these partitions.
     """
     offline = {p: s for p, s in view.partitions.items() if p in waiting and s.leader is None}
-    leading = {b for s in offline.values() for b in s.isr or s.replicas}
+    leading = {b for s in offline.values() for b in s.may_lead}
     down = sorted(leading.union(*waiting.values()) - view.live_brokers)
     start = (StartBrokers(tuple(down)),) if down else ()
     return (*start, *to_elect(leaderless_though_up(view) & offline.keys(), view))

@@ -10,6 +10,7 @@ from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.failed_log_dirs import repair
 from kafka_reassignment.steps.rate import rates_to_raise
 
 
@@ -50,7 +51,6 @@ def _to_mend(one: StuckBroker) -> Correct:
             "log dir may be offline, or it needs a restart"
         )
     return Correct(
-        f"repair the log dirs of broker {one.broker} that have failed, {one.failed_in_words}, and restart it; or trigger {CANCEL_DAG_ID}, and "
-        f"ask again for a plan without broker {one.broker} (in exclude_brokers where it was to get replicas, by the job "
+        f"{repair(one)}; or trigger {CANCEL_DAG_ID}, and ask again for a plan without broker {one.broker} (in exclude_brokers where it was to get replicas, by the job "
         "decommission where it has them)"
     )

@@ -27,6 +27,7 @@ from kafka_reassignment.request import Job
 from kafka_reassignment.steps.base.added import observe_added
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.failed_log_dirs import to_repair_log_dirs
 from kafka_reassignment.steps.base.finished import is_finished_reassignment
 from kafka_reassignment.steps.base.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, observe_leaving
 from kafka_reassignment.steps.base.moves import SLICE, as_texts
@@ -349,13 +350,16 @@ def _not_as_planned(
         if moving := [p for p in of_earlier if p not in restored.behind]:
             advice.append(WaitUntil(f"the moves of {name_some(moving)} have ended"))
         if behind := [p for p in of_earlier if p in restored.behind]:
+            advice += to_repair_log_dirs(run, observe(run.cluster, behind[:MOST_AT_ONCE]))
             advice.append(WaitUntil(f"all replicas of {name_some(behind)} are in sync"))
     if restored.owed:
         advice.append(Trigger(SWEEP_DAG_ID))
     if down := sorted(found.out_of_sync - found.live_brokers):
         advice.append(StartBrokers(tuple(down)))
-    advice += _to_lead(run, found)
+    at_target = observe(run.cluster, [p for p in found.wrong if p not in found.elsewhere][:MOST_AT_ONCE])
+    advice += to_elect(leaderless_though_up(at_target), at_target)  # none of them gets a leader by itself
     if found.out_of_sync & found.live_brokers:
+        advice += to_repair_log_dirs(run, at_target)
         advice.append(WaitUntil(f"broker {format_brokers(sorted(found.out_of_sync))} is in sync"))
     if found.ours_in_flight:
         advice.append(WaitUntil("the moves in flight have ended"))
@@ -377,12 +381,6 @@ def _left_elsewhere(
         refused = run.store.locked_by(owner, run.record.cluster_id, Rerun("verify"))
         return VerificationError(problem, *advice, *refused.advice)
     return VerificationError(problem, *advice, *to_withdraw(run, others), *to_move_what_is_left(run, left))
-
-
-def _to_lead(run: RunContext, found: _Found) -> tuple[Advice, ...]:
-    """Return the advice about what is at its target and never gets a leader again by itself."""
-    seen = observe(run.cluster, [p for p in found.wrong if p not in found.elsewhere][:MOST_AT_ONCE])
-    return to_elect(leaderless_though_up(seen), seen)
 
 
 def _restored(run: RunContext, event: AuditDraft) -> tuple[Restored, tuple[str, ...]]:

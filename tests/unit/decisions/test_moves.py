@@ -339,6 +339,14 @@ def test_a_move_that_adds_fewer_than_it_removes_waits_for_those_that_stay_too() 
     assert waits_for(InFlight((5, 2, 4, 1), adding=(4,), removing=(1,)), without_2) == ()
 
 
+@pytest.mark.parametrize(("isr", "down"), [({2}, (2,)), ({5}, ()), (set(), (2,))])
+def test_a_move_without_a_leader_waits_for_those_that_may_lead(isr, down) -> None:
+    flight = InFlight((5, 2, 4), adding=(4,), removing=())
+    assert waits_for(flight, {4, 5}, PartitionState(flight.replicas, frozenset(isr), None)) == down
+    with_new_one_down = tuple(sorted({*down, 4}))
+    assert waits_for(flight, {5}, PartitionState(flight.replicas, frozenset(isr), None)) == with_new_one_down
+
+
 # Verify
 
 

@@ -445,3 +445,25 @@ def test_a_partition_that_kafka_gives_no_leader_any_more_is_for_a_person(reassig
         run.wait("sense_isr_catch_up", started_at=started)
     assert str(error.value.advice[0]).startswith("give orders-0 a leader")
     assert error.value.advice[-1] == Rerun("sense_isr_catch_up", batch=1)
+
+
+def test_no_dead_broker_outside_the_isr_hides_that_a_live_one_gives_it_no_leader(reassignment, cluster):
+    """The log dir of the last in sync has failed. The advice was to rerun alone, for ever, as an old replica was dead as well."""
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started, describe = run.clock.now, cluster.describe_partitions
+
+    def without_leader(*topics):
+        return {
+            p: replace(s, isr=frozenset({1}), leader=None) if p == ORDERS_0 else s for p, s in describe(*topics).items()
+        }
+
+    cluster.describe_partitions = without_leader
+    cluster.kill(2)
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    correct, *_, rerun = error.value.advice
+    assert correct.what.startswith("give orders-0 a leader: all brokers of its ISR")
+    assert "in sync last (orders-0 on broker 1)" in correct.what
+    assert rerun == Rerun("sense_isr_catch_up", batch=1)

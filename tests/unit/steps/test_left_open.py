@@ -505,6 +505,56 @@ def test_a_step_goes_on_around_a_dead_broker_that_only_a_later_step_removes(wide
 
 
 @pytest.mark.quick
+def test_target_brokers_that_came_and_went_do_not_keep_it_from_going_on_around_a_dead_broker(wide, cluster):
+    """It was left open twice because of another broker, and then red for ever."""
+    run = wide(
+        [TWO_STEPS[0], move("orders", 0, (1, 2), (6, 2))],
+        [TWO_STEPS[1]],
+        [move("orders", 2, (3, 1), (3, 5))],
+    )
+    run.start()
+    left = []
+    for number, dead in ((1, (4, 6)), (2, ()), (3, (4,)), (4, (1,))):
+        run.do_all("admit", "set_throttle", "submit_batch", batch=number)
+        for broker in dead:
+            cluster.kill(broker)
+        run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=number)
+        left.append("wide-0" in run.record.submitted(number).left_open)
+        if number < 4:
+            for broker in dead:
+                cluster.restart(broker)
+            cluster.catch_up_all()
+            assert next_batch(run.context, number) == number + 1
+    assert left == [True, False, True, True]
+    ends_at_the_target(run, 4)
+
+
+@pytest.mark.quick
+def test_a_broker_that_comes_and_goes_and_only_leaves_does_not_keep_the_chain_going_for_ever(wide, cluster):
+    """It is back whenever the rest is planned again, so nothing is cut around it."""
+    run = wide([TWO_STEPS[0], LATER], [TWO_STEPS[1]], catch_up_timeout_minutes=30)
+    number, left = run.start(), 0
+
+    def go_on_for_ever():
+        nonlocal number, left
+        while left < 9:
+            run.do_all("admit", "set_throttle", "submit_batch", batch=number)
+            cluster.kill(1)
+            began = run.clock.now
+            run.until_done(lambda n=number, at=began: run.wait("sense_isr_catch_up", n, started_at=at))
+            run.do_all("drop_old_replicas", "clear_throttle", batch=number)
+            left += 1
+            cluster.restart(1)
+            cluster.catch_up_all()
+            number = next_batch(run.context, number)
+
+    with pytest.raises(CatchUpTimeoutError) as error:
+        go_on_for_ever()
+    assert left == 2
+    assert error.value.advice == (StartBrokers((1,)), Rerun("sense_isr_catch_up", batch=number))
+
+
+@pytest.mark.quick
 def test_it_is_no_other_clients_doing_that_a_step_was_cut_again_while_others_are_left_open(wide, cluster):
     run = wide([TWO_STEPS[0], move("orders", 0, (2, 3), (2, 6)), TO_5], [TWO_STEPS[1]])
     cluster.alter_reassignments({ORDERS_0: (2, 3)})

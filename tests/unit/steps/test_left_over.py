@@ -7,14 +7,15 @@ from tests.steps_lab import move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
 from tests.unit.steps.verify_lab import failed, leader, set_min_insync
 
-from kafka_reassignment.advice import Rerun, StartBrokers, Trigger, WaitUntil, advice_as_data
+from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil, advice_as_data
 from kafka_reassignment.decisions.verification import has_another_factor
-from kafka_reassignment.errors import VerificationError
+from kafka_reassignment.errors import UnhealthyClusterError, VerificationError
 from kafka_reassignment.model import Reassignment, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import ReassignmentRequest, parse_request
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
+from kafka_reassignment.steps.base.health import check_health
 from kafka_reassignment.steps.cancel import cancel_moves, stop
 from kafka_reassignment.steps.left.left_over import HOW
 from kafka_reassignment.steps.verify import verify
@@ -312,3 +313,66 @@ def test_each_field_of_a_request_is_asked_again_or_says_which_replicas_are_moved
     """A new field that is in neither would be lost in the advice, or be carried over where it must not."""
     assert HOW.isdisjoint(WHICH)
     assert set(ReassignmentRequest.model_fields) == HOW | WHICH
+
+
+def cancelled_by_another_client(run, cluster, *partitions):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.another_client().alter_reassignments(dict.fromkeys(partitions))
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+
+
+def test_brokers_are_to_come_back_that_only_keep_other_partitions_from_being_healthy(reassignment, cluster):
+    """The new reassignment was refused because of them, and the advice was the same for ever."""
+    cluster.create_topic("other", [(6, 5)])
+    cluster.catch_up_all()
+    run = reassignment(MOVES)
+    cancelled_by_another_client(run, cluster, ORDERS_0)
+    cluster.kill(6)
+    start, wait, again, *_ = failed(run).advice
+    request = parse_request(dict(again.params))
+    assert (start, wait) == (StartBrokers((6,)), WaitUntil("all replicas of other-0 are in sync"))
+    with pytest.raises(UnhealthyClusterError):
+        check_health(cluster, request)
+    cluster.restart(6)
+    cluster.catch_up_all()
+    check_health(cluster, request)
+
+
+def test_other_partitions_that_a_request_allows_to_be_unhealthy_are_no_matter(reassignment, cluster):
+    cluster.create_topic("other", [(6, 5)])
+    cluster.catch_up_all()
+    run = reassignment(MOVES, allowed_unhealthy_partitions=1)
+    cancelled_by_another_client(run, cluster, ORDERS_0)
+    cluster.kill(6)
+    again = failed(run).advice[0]
+    check_health(cluster, parse_request(dict(again.params)))
+
+
+def test_a_failed_log_dir_that_keeps_other_partitions_from_being_healthy_is_to_be_repaired(reassignment, cluster):
+    cluster.create_topic("other", [(6, 5)])
+    cluster.catch_up_all()
+    run = reassignment(MOVES)
+    cancelled_by_another_client(run, cluster, ORDERS_0)
+    cluster.fail_log_dir(6)
+    repair, wait, again, *_ = failed(run).advice
+    assert repair == Correct(
+        "repair the log dirs of broker 6 that have failed, /data (KAFKA_STORAGE_ERROR), and restart it"
+    )
+    assert wait == WaitUntil("all replicas of other-0 are in sync")
+    assert isinstance(again, Trigger)
+
+
+def test_what_gets_no_leader_by_itself_is_for_a_person_before_the_rest_can_be_moved(reassignment, cluster):
+    """The new reassignment of the rest was refused because of it, and nobody was told what to do about it."""
+    cluster.create_topic("lone", [(5,)])
+    lone = TopicPartition("lone", 0)
+    run = reassignment([*MOVES, move("lone", 0, (5,), (4,))])
+    cancelled_by_another_client(run, cluster, ORDERS_0, lone)
+    cluster.kill(5)
+    set_min_insync(cluster, "lone", "2")
+    set_min_insync(cluster, "lone", "1")
+    cluster.restart(5)
+    elect, wait, again, *_ = failed(run).advice
+    assert elect.what.startswith("give lone-0 a leader")
+    assert wait == WaitUntil("all replicas of lone-0 are in sync")
+    assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}

@@ -125,6 +125,21 @@ def test_a_broker_of_the_target_that_is_down_is_to_be_started_first(reassignment
     assert failed(run).advice[0] == StartBrokers((4,))
 
 
+def test_a_failed_log_dir_of_a_live_broker_is_to_be_repaired(reassignment, cluster):
+    """The advice was to wait until its broker is in sync, for ever."""
+    run = reassignment([MOVES[0]])
+    run.run_batches()
+    cluster.fail_log_dir(3)
+    repair, wait, rerun = failed(run).advice
+    assert repair == Correct(
+        "repair the log dirs of broker 3 that have failed, /data (KAFKA_STORAGE_ERROR), and restart it"
+    )
+    assert (wait, rerun) == (WaitUntil("broker 3 is in sync"), Rerun("verify"))
+    cluster.repair_log_dir(3)
+    cluster.catch_up_all()
+    verify(run.context)
+
+
 def test_a_run_whose_every_partition_was_withdrawn_is_no_success(reassignment):
     run = reassignment(MOVES)
     cancel.stop(run.context, CancelScope(topics=("orders",)), by="bob")

@@ -8,13 +8,14 @@ broker that only leaves later is cut again instead, and waits for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from kafka_reassignment.decisions.moves import Phase, phase, reason_blocked
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
+from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.cut_again import cut_around_dead
@@ -87,13 +88,29 @@ def _can_move(step: Step, seen: View, *, supersede: bool) -> bool:
     return (at.ours or supersede) and not over and reason_blocked(step.reassignment, seen) is None
 
 
-def not_tried_often(run: RunContext, number: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Return those of some partitions of a batch that are worth another batch."""
+def not_tried_often(
+    run: RunContext,
+    number: int,
+    partitions: Sequence[TopicPartition],
+    around_dead: Mapping[TopicPartition, str] | None = None,
+) -> list[TopicPartition]:
+    """Return those of some partitions of a batch that are worth another batch.
+
+    Args:
+        run: of the reassignment.
+        number: of the batch.
+        partitions: to choose from.
+        around_dead: which of them are cut again without a dead broker, and what holds them up. The next try goes
+            another way, so only tries that ended for the same reason count: that broker came and went.
+    """
     if not partitions:
         return []
     earlier = [s for n in range(1, number) if (s := run.record.submitted(n)) is not None]
-    return [
-        p
-        for p in partitions
-        if sum(str(p) in {*s.retried_later, *s.left_open} - {*s.went_behind} for s in earlier) < MOST_TRIES - 1
-    ]
+
+    def is_try(submitted: SubmittedBatch, partition: TopicPartition) -> bool:
+        name, why = str(partition), (around_dead or {}).get(partition)
+        if name not in {*submitted.retried_later, *submitted.left_open} - {*submitted.went_behind}:
+            return False
+        return why is None or why == {**submitted.left_out, **submitted.left_open}.get(name)
+
+    return [p for p in partitions if sum(is_try(s, p) for s in earlier) < MOST_TRIES - 1]

@@ -46,7 +46,7 @@ def leave_open(
     It waits for the time of the request once nothing but dead brokers and failed log dirs holds it up. Then it goes on without these
     partitions, if that lets anything get on: the rest of the batch, a later one, or a later step of these, cut again
     without the dead broker. None is left open more than twice, so that a broker that comes and goes does not keep the
-    reassignment from ending. A controller that takes one batch at a time would take no other meanwhile, so nothing is
+    reassignment from ending; what is cut again, not more than twice for one dead broker. A controller that takes one batch at a time would take no other meanwhile, so nothing is
     left open there.
 
     Args:
@@ -231,13 +231,11 @@ def has_left_open(recorded: RecordView) -> bool:
 def _worth_leaving(
     run: RunContext, recorded: RecordView, batch: Batch, blocked: Mapping[TopicPartition, str], view: View
 ) -> bool:
-    helps = (
-        len(blocked) < len(batch.steps)
-        or bool(cut_around_dead(run, batch.steps, view))
-        or can_others_move(run, recorded, batch.number, blocked)
-    )
+    cut = cut_around_dead(run, batch.steps, view)
+    helps = len(blocked) < len(batch.steps) or bool(cut) or can_others_move(run, recorded, batch.number, blocked)
+    around_dead = {p: why for p, why in blocked.items() if p in cut}
     # Last, because it reads what was submitted of every earlier batch.
-    return helps and len(not_tried_often(run, batch.number, list(blocked))) == len(blocked)
+    return helps and len(not_tried_often(run, batch.number, list(blocked), around_dead)) == len(blocked)
 
 
 def _note_since(run: RunContext, number: int, submitted: SubmittedBatch, since: datetime | None) -> None:

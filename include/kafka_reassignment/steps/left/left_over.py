@@ -26,6 +26,8 @@ from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.failed_log_dirs import to_repair_log_dirs
+from kafka_reassignment.steps.base.health import cluster_health
 from kafka_reassignment.steps.base.moves import SLICE
 from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.base.view import observe, observe_replicas
@@ -66,10 +68,10 @@ def keep_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas
 def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> tuple[Advice, ...]:
     """Return the advice by which a new reassignment moves what is left, as the cluster is now.
 
-    What such a reassignment would be refused for, or wait for, comes first: brokers that are down, moves of other
-    clients, another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR
+    What such a reassignment would be refused for, or wait for, comes first: brokers that are down, more unhealthy
+    partitions elsewhere than the request allows, moves of other clients, another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR
     still names, or all where it names none: the one that was in sync last has every message. A new reassignment cannot
-    move what gets fewer replicas than min.insync.replicas, nor what has no leader though all its brokers are up (F19):
+    move what gets fewer replicas than min.insync.replicas, nor what has no leader though the brokers that may lead it are up (F19):
     that is for a person to correct, and is all that the advice asks for when nothing else is left.
 
     Args:
@@ -87,20 +89,36 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
             *to_elect(leaderless, seen),
         )
         return (*corrections, Rerun("verify"))
-    offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.isr or s.replicas}
+    offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.may_lead}
     down = offline.union(*movable.values()) - seen.live_brokers
     if (owner := run.lock_of_another()) is not None:
         start = (StartBrokers(tuple(sorted(down))),) if down else ()
         return (*start, *run.store.locked_by(owner, run.record.cluster_id, Rerun("verify")).advice)
+    unhealthy = _too_unhealthy(run, movable)
+    down |= {b for s in unhealthy.partitions.values() for b in s.replicas} - seen.live_brokers
     in_flight = run.cluster.list_reassignments()
     params = {"job": str(Job.APPLY_JSON), "reassignment_json": render_plan(movable), **_how(run.request)}
+    behind = name_some(sorted(unhealthy.partitions))
     return (
         *to_end_moves(observe_replicas(run.cluster, in_flight), also_down=down),
+        *to_elect(leaderless_though_up(unhealthy) - in_flight.keys(), unhealthy),
+        *to_repair_log_dirs(run, unhealthy),
+        *((WaitUntil(f"all replicas of {behind} are in sync"),) if unhealthy.partitions else ()),
         *((WaitUntil("the moves of other clients have ended"),) if in_flight else ()),
         Trigger(DAG_ID, params),
         WaitUntil("that reassignment has ended"),
         Rerun("verify"),
     )
+
+
+def _too_unhealthy(run: RunContext, movable: Mapping[TopicPartition, Replicas]) -> View:
+    """Return the other partitions because of which a new reassignment of these would be refused; none where they are few enough."""
+    asked = run.request.model_copy(update={"job": Job.APPLY_JSON})
+    unhealthy = cluster_health(run.cluster, asked, lambda: movable)
+    if unhealthy.count <= asked.allowed_unhealthy_partitions:
+        return View(frozenset(), {})
+    others = unhealthy.elsewhere(movable.keys())
+    return observe_replicas(run.cluster, [p for _, those in others.kinds for p in those])
 
 
 def to_replace_brokers(run: RunContext, brokers: Collection[int]) -> Trigger:
@@ -192,11 +210,7 @@ def to_end_moves(
     moves = seen.in_flight if among is None else among
     never = [p for p, move in sorted(moves.items()) if never_completes(move)]
     waiting = {p: move for p, move in moves.items() if p not in never}
-    down = {
-        b
-        for p, move in waiting.items()
-        for b in waits_for(move, seen.live_brokers, has_leader=p not in seen.leaderless)
-    }
+    down = {b for p, move in waiting.items() for b in waits_for(move, seen.live_brokers, seen.partitions.get(p))}
     brokers = sorted({*down, *also_down})
     start: tuple[Advice, ...] = (StartBrokers(tuple(brokers)),) if brokers else ()
     cancel = {"reassignment_id": RUNNING, "partitions": list(map(str, never)), "foreign": True}
@@ -220,8 +234,11 @@ def to_lower_min_insync(too_few: Mapping[TopicPartition, Replicas], seen: View) 
 
 
 def leaderless_though_up(seen: View) -> set[TopicPartition]:
-    """Return the partitions that have no leader though all their brokers are up: none of them gets one by itself (F19)."""
-    return {p for p in seen.leaderless if set(seen.partitions[p].replicas) <= seen.live_brokers}
+    """Return the partitions that have no leader though the brokers that may lead are up: none of them gets one by itself (F19).
+
+    No other broker that is down helps: Kafka elects none out of the ISR but by an unclean election.
+    """
+    return {p for p in seen.leaderless if seen.partitions[p].may_lead <= seen.live_brokers}
 
 
 def to_elect(leaderless: Collection[TopicPartition], seen: View) -> tuple[Correct, ...]:
@@ -235,9 +252,9 @@ def to_elect(leaderless: Collection[TopicPartition], seen: View) -> tuple[Correc
     shown = [f"{p} on broker {format_brokers(sorted(isr))}" for p, isr in last_in_sync.items() if isr]
     where = name_some(shown) if shown else "'kafka-topics.sh --describe' shows it as Elr or LastKnownElr"
     advice = Correct(
-        f"give {name_some(sorted(leaderless))} a leader: all brokers of it are up, but Kafka elects none by itself. First bring "
-        f"the replica back that was in sync last ({where}): its log dir may be offline, or its broker needs a restart. It "
-        "leads then, and no message is lost. Only if that replica is gone for good, make another one the leader "
+        f"give {name_some(sorted(leaderless))} a leader: all brokers of its ISR (of its replicas, where that is empty) are up, but Kafka "
+        f"elects none by itself. First bring the replica back that was in sync last ({where}): its log dir may be offline, or its "
+        "broker needs a restart. It leads then, and no message is lost. Only if that replica is gone for good, make another one the leader "
         "('kafka-leader-election.sh --election-type UNCLEAN'): all messages are lost that only the replica which is gone had, "
         "also those that were acknowledged"
     )
