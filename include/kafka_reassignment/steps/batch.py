@@ -320,6 +320,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
     Raises:
         BatchIncompleteError: this batch is not finished, or a task of its run has failed.
         LockLostError, ReassignmentInProgressError: batches are left, and this reassignment has not the cluster's lock.
+        InfeasiblePlanError: what is left needs more batches than the limits allow.
     """
     with run.audited("start_next_batch", number) as event:
         if run.record.finished(number) is None:
@@ -334,7 +335,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
             event.outcome, event.summary = "skipped", nothing
             return None
         _require_lock(run, number)
-        revise(run, number, event)
+        revise(run, number, event, then=Rerun("start_next_batch", batch=number))
         if number >= run.plan().batches:
             event.outcome, event.summary = "skipped", f"batch {number} was the last one"
             return None

@@ -22,6 +22,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.auto_rate import adjust_rate_to_signals
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.cut_again import dead_that_leave
 from kafka_reassignment.steps.base.estimates import ExpectedEnd, copied_so_far, expected_end
 from kafka_reassignment.steps.base.finished import finished_batch
 from kafka_reassignment.steps.base.moves import confirmed_view, format_reasons
@@ -109,7 +110,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         raise CatchUpTimeoutError(
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
             f"{minutes_until(deadline, started_at)} min: {format_reasons(waiting)}. They continue under the throttle",
-            *to_let_catch_up(seen.waiting, view),
+            *to_let_catch_up(seen.waiting, view, dead_that_leave(run, batch.steps, view)),
             *to_get_on(run, recorded, completing, view, stuck, blocked=seen.blocked),
             *_to_end(run, hung),
             Rerun("sense_isr_catch_up", batch=number),
@@ -122,7 +123,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     text += f"; {end.words}" if end.words else ""
     get_nowhere = stuck or any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up)
     advice: tuple[Advice, ...] = (
-        *to_let_catch_up(seen.waiting, view),
+        *to_let_catch_up(seen.waiting, view, dead_that_leave(run, batch.steps, view)),
         *_to_end(run, hung),
         *(to_get_on(run, recorded, completing, view, stuck, blocked=seen.blocked) if get_nowhere else ()),
     )
@@ -175,17 +176,26 @@ def _waits_for_controller(
     return Waiting(text, until=deadline)
 
 
-def to_let_catch_up(waiting: Mapping[TopicPartition, Replicas], view: View) -> tuple[Advice, ...]:
+def to_let_catch_up(
+    waiting: Mapping[TopicPartition, Replicas],
+    view: View,
+    leaving: Mapping[TopicPartition, Collection[int]] | None = None,
+) -> tuple[Advice, ...]:
     """Return the advice to bring back what is waited for: brokers that are down, and leaders that Kafka does not elect.
 
     Args:
         waiting: by partition, the brokers that it waits for.
         view: of these partitions.
+        leaving: which of these are down and only leave (``dead_that_leave``): they are asked for where nothing else is
+            down. They may be gone for good, and once the others are back it goes on around them.
     """
     offline = {p: s for p, s in view.partitions.items() if p in waiting and s.leader is None}
     leading = {b for s in offline.values() for b in s.may_lead}
-    down = sorted(leading.union(*waiting.values()) - view.live_brokers)
-    start = (StartBrokers(tuple(down)),) if down else ()
+    down = leading - view.live_brokers
+    for partition, brokers in waiting.items():
+        dead = {*brokers} - view.live_brokers
+        down |= dead.difference((leaving or {}).get(partition, ())) or dead
+    start = (StartBrokers(tuple(sorted(down))),) if down else ()
     return (*start, *to_elect(leaderless_though_up(view) & offline.keys(), view))
 
 

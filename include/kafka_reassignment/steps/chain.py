@@ -34,6 +34,7 @@ def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | No
             begun before.
         NotApprovedError: the plan has to be approved, and is not; the lock is not taken then.
         ReassignmentInProgressError: another reassignment has the lock of the cluster.
+        InfeasiblePlanError: what is left needs more batches than the limits allow.
     """
     plan = run.plan()
     finished = run.record.finished_batches()
@@ -55,7 +56,7 @@ def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | No
         if run.request.supersede and run.record.submitted(1) is None:
             settle_superseded(run, event)
         if is_left:
-            revise(run, unfinished[0] - 1 if unfinished else plan.batches, event)
+            revise(run, unfinished[0] - 1 if unfinished else plan.batches, event, then=Rerun("start_batches"))
             plan = run.plan()
             unfinished = [n for n in range(1, plan.batches + 1) if n not in finished]
         if unfinished:

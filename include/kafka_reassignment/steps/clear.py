@@ -127,9 +127,11 @@ def _waits_for_a_cancel(
 def _way_on(run: RunContext, number: int, *, settle: CancelScope | None = None) -> tuple[Advice, ...]:
     """What brings the batch on, once what was taken out of it is settled, or to an end where it may not go on."""
     own = run.record.reassignment_id
+    is_stopped = run.record.stopped() is not None
     if (owner := run.lock_of_another()) is not None:
-        return (WaitUntil(f"reassignment {owner.reassignment_id}, which has the cluster now, has ended"),)
-    if run.record.stopped() is not None:
+        wait = WaitUntil(f"reassignment {owner.reassignment_id}, which has the cluster now, has ended")
+        return (wait,) if is_stopped else (wait, Rerun(run.locking_task))
+    if is_stopped:
         return (Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),)
     if settle is not None:
         return (settle.again(run.record), Rerun("clear_throttle", batch=number))

@@ -17,6 +17,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
+from kafka_reassignment.steps.base.cut_again import dead_that_leave
 from kafka_reassignment.steps.base.finished import finished_batch, require_unfinished
 from kafka_reassignment.steps.base.inbound import note_sizes
 from kafka_reassignment.steps.base.moves import (
@@ -151,7 +152,7 @@ def _to_go_on(
     waits_for = {p: (*r, *(unfinished.held_up.get(p, ()) if unfinished else ())) for p, r in missing.items()}
     is_busy = run.controller.busy_message(looked.refused) is not None
     return (
-        *to_let_catch_up(waits_for, seen),
+        *to_let_catch_up(waits_for, seen, dead_that_leave(run, batch.steps, seen)),
         *(to_free_controller(run, batch.partitions) if is_busy else ()),
     )
 

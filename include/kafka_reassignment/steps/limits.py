@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from itertools import chain
 
-from kafka_reassignment.advice import LIMITS_DAG_ID, Correct
+from kafka_reassignment.advice import LIMITS_DAG_ID, Correct, Rerun
 from kafka_reassignment.decisions.batching import BatchRates, to_need_fewer_batches
 from kafka_reassignment.decisions.moves import is_half_way
 from kafka_reassignment.decisions.single_batch_controller import controller_of
@@ -115,7 +115,7 @@ def check_limits(limits: Limits, description: ClusterDescription) -> None:
         )
 
 
-def revise(run: RunContext, after: int, event: AuditDraft) -> None:
+def revise(run: RunContext, after: int, event: AuditDraft, *, then: Rerun) -> None:
     """Re-batch what is left after one batch where that is due.
 
     It is when other limits were asked for, when partitions of the batch are retried or left open, and when partitions
@@ -123,6 +123,15 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     many as reach ``min.insync.replicas``. Does nothing when that was done already, by the limits that are asked for
     now, or when the next batch has begun. One that a stop has cancelled since is re-batched where other limits were
     asked for; what the stop has left elsewhere than at its beginning stays in it as it is.
+
+    Args:
+        run: of the reassignment.
+        after: the number of the batch.
+        event: of the step that calls.
+        then: how that step is run again.
+
+    Raises:
+        InfeasiblePlanError: the limits would need more batches than they allow.
     """
     record, recorded = run.record, RecordView(run.record)
     number, last = record.revisions.last()
@@ -166,7 +175,12 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     replanned = list(dict.fromkeys(str(step.partition) for step in unhealthy))
     reasons += [f"{len(replanned)} partitions have replicas out of sync"] if replanned else []
     before = record.plan_in_force()
-    revision = _rebatched(run, number, remaining, asked, "; ".join(reasons))
+    try:
+        revision = _rebatched(run, number, remaining, asked, "; ".join(reasons))
+    except InfeasiblePlanError as error:  # the request has begun: only other limits lead on
+        fewer = to_need_fewer_batches(asked)
+        error.set_advice(Correct(f"trigger {LIMITS_DAG_ID}, and there {fewer.what}"), then)
+        raise
     event.facts["revision"] = {
         "reason": revision.reason,
         "batches_before": before.batches if before else 0,
@@ -368,7 +382,7 @@ def _name(step: Step) -> str:
 
 
 def _require_batches_left(run: RunContext) -> int:
-    """Return the number of the last batch that has begun; refuse where that is the last of all.
+    """Return the number of the last batch that has begun; refuse where that is the last of all, and has left nothing to a later one.
 
     One that a stop has cancelled has not: it begins again when the reassignment is resumed. Batches are submitted in
     order, so what was submitted of one is read, not of all.
@@ -377,7 +391,7 @@ def _require_batches_left(run: RunContext) -> int:
     begun = next(n for n in range(1, batches + 2) if n not in finished) - 1
     if begun < batches and submission(RecordView(run.record), begun + 1) is not None:
         begun += 1
-    if begun >= batches:
+    if begun >= batches and not (begun in finished and has_left_for_later(RecordView(run.record), begun)):
         raise InvalidRequestError(
             f"Batch {begun} of {batches} of reassignment {run.record.reassignment_id} has begun and is the last one: "
             "other limits would change nothing",

@@ -505,6 +505,23 @@ def test_a_step_goes_on_around_a_dead_broker_that_only_a_later_step_removes(wide
 
 
 @pytest.mark.quick
+def test_a_dead_broker_that_only_leaves_is_not_to_come_back_where_another_one_has_to(wide, cluster):
+    """It may be gone for good, and nothing needs it once the other one is back."""
+    run = wide([TWO_STEPS[0]], [TWO_STEPS[1]], catch_up_timeout_minutes=30)
+    run.start()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(1)
+    cluster.kill(4)
+    began = run.clock.now
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.until_done(lambda: run.wait("sense_isr_catch_up", 1, started_at=began))
+    assert error.value.advice == (StartBrokers((4,)), Rerun("sense_isr_catch_up", batch=1))
+    cluster.restart(4)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    ends_at_the_target(run, 1)
+
+
+@pytest.mark.quick
 def test_target_brokers_that_came_and_went_do_not_keep_it_from_going_on_around_a_dead_broker(wide, cluster):
     """It was left open twice because of another broker, and then red for ever."""
     run = wide(

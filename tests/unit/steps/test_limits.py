@@ -9,7 +9,7 @@ from tests.steps_lab import OWN_STEPS, Run, StillWaiting, move
 from tests.unit.steps.left_open_lab import leave_open
 from upath import UPath
 
-from kafka_reassignment.advice import StartBrokers
+from kafka_reassignment.advice import Correct, Rerun, StartBrokers
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError, VerificationError
 from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
@@ -237,6 +237,47 @@ def test_limits_are_not_refused_for_batches_that_are_finished_nor_for_what_they_
     change_limits(run.context, {"replica_movements": 3, "max_batches": 1}, by="bob")
     assert next_batch(run.context, 1) == 2
     assert run.record.plan_in_force().batches == 2
+
+
+def to_allow_more(*steps):
+    """What leads on where re-batching needs more batches than the limits allow."""
+    more = "allow more partition movements per batch (now 500), more leader movements (now 500), or more batches"
+    return (Correct(f"trigger kafka_reassignment_limits, and there {more}"), *steps)
+
+
+def test_limits_that_turn_out_to_need_more_batches_are_to_be_changed_while_it_runs(reassignment, cluster):
+    """The advice was that of a plan, and named nothing that can be done once it runs."""
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment([MOVES[0]], *wide((1, 2, 3), (4, 5, 6)), max_batches=4)
+    run.start()
+    run.do_all()
+    change_limits(run.context, {"replica_movements": 3, "max_batches": 1}, by="bob")
+    cluster.kill(6)
+    cluster.kill(3)
+    with pytest.raises(InfeasiblePlanError) as error:
+        next_batch(run.context, 1)
+    assert error.value.advice == to_allow_more(Rerun("start_next_batch", batch=1))
+    with pytest.raises(InfeasiblePlanError) as error:
+        first_batch(run.context)
+    assert error.value.advice == to_allow_more(Rerun("start_batches"))
+    order(run, max_batches=2)
+    assert next_batch(run.context, 1) == 2
+
+
+def test_limits_may_be_changed_for_what_the_last_batch_has_left_to_a_later_one(reassignment, cluster):
+    """What it has left is planned after that: where it needs more batches than are allowed, only other limits lead on."""
+    run = reassignment([MOVES[0], MOVES[3]])
+    run.do_all("admit", "set_throttle")
+    cluster.kill(3)
+    run.do_all("submit_batch")
+    cluster.restart(3)
+    with pytest.raises(InvalidRequestError, match="is the last one"):
+        order(run, partition_movements=1)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.submitted(1).retried_later
+    order(run, partition_movements=1)
+    assert next_batch(run.context, 1) == 2
+    assert run.record.plan_in_force().batches == 3
 
 
 def test_more_at_once_than_an_old_controller_takes_is_refused(tmp_path):
@@ -475,7 +516,7 @@ def test_a_batch_is_not_re_batched_while_its_stop_is_in_force(last_batch):
     run = last_batch
     cancel.stop(run.context, CancelScope(), by="bob")
     order(run, partition_movements=1)
-    revise(run.context, 1, AuditDraft())
+    revise(run.context, 1, AuditDraft(), then=Rerun("start_next_batch", batch=1))
     assert run.record.revisions.all() == []
 
 

@@ -26,6 +26,7 @@ from kafka_reassignment.errors import (
     is_worth_a_retry,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, Refusal, ResourceKind
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered, approval
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
@@ -260,6 +261,13 @@ def test_what_a_clear_advises_leads_on_whatever_the_state(submitted, cluster):
         return error.value.advice
 
     assert advice() == (Rerun("submit_batch", batch=1),)
+    store, other = submitted.store, ClusterLock(reassignment_id="other", since=submitted.clock.now, requested_by="bob")
+    store.release(submitted.cluster_id, "r", instance="")
+    store.acquire(submitted.cluster_id, other)
+    wait = WaitUntil("reassignment other, which has the cluster now, has ended")
+    assert advice() == (wait, Rerun("start_batches")), "that takes the lock again"
+    store.release(submitted.cluster_id, "other", instance="")
+    assert first_batch(submitted.context) == 1
     cancel.stop(submitted.context, CancelScope(), by="bob")
     stopped = (Trigger("kafka_reassignment_cancel", {"reassignment_id": "r"}),)
     assert advice() == stopped, "the submission would be refused"

@@ -60,5 +60,17 @@ def cut_around_dead(run: RunContext, steps: Iterable[Step], view: View) -> dict[
     return {p: its for p, its in cut.items() if reason_blocked(its[0].reassignment, view) is None}
 
 
+def dead_that_leave(run: RunContext, steps: Iterable[Step], view: View) -> dict[TopicPartition, set[int]]:
+    """Return which of several dead brokers that a step waits for are no part of the whole target: it may go on without these.
+
+    A controller that takes one batch at a time waits for all of a step, so there are none.
+    """
+    held_up = [s for s in steps if not s.is_last and len({*s.reassignment.target} - view.live_brokers) > 1]
+    if not held_up or not run.controller.takes_several:
+        return {}
+    targets = read_targets_of(run.record.plan_ref(), [s.partition for s in held_up])
+    return {s.partition: _dead_that_leave(s, targets[s.partition], view) for s in held_up}
+
+
 def _dead_that_leave(step: Step, whole: Reassignment, view: View) -> set[int]:
     return {*step.reassignment.target} - view.live_brokers - {*whole.target}
