@@ -121,7 +121,8 @@ def waits_for(flight: InFlight, live_brokers: Collection[int], state: PartitionS
     """Return the brokers without which a move in flight gets nowhere (F12): new ones that are down, or all that it copies from.
 
     Where it adds fewer than it removes, all of its target has to be in sync (F37), so it waits for those that stay, too.
-    Without a leader it waits for those that may lead (``PartitionState.may_lead``): the others may have copied nothing yet.
+    Without a leader it waits for those that may lead (``PartitionState.may_lead``): the others may have copied nothing
+    yet.
     """
     needed = flight.target if len(flight.adding) < len(flight.removing) else flight.adding
     is_offline = state is not None and state.leader is None

@@ -224,7 +224,8 @@ def _moved(recorded: RecordView, batches: int) -> set[str]:
 def _not_made(submitted: SubmittedBatch, taken_up: set[str], moved: set[str]) -> set[str]:
     """Which partitions of a batch it has not moved, given those that later ones have taken up, and those that any has moved.
 
-    Where a later step of a partition was made by us, what another client has made of it before leads to where this step does.
+    Where a later step of a partition was made by us, what another client has made of it before leads to where this step
+    does.
     """
     made_by_others = taken_up.intersection(moved, submitted.changed_by_others)
     return (submitted.left_out.keys() - made_by_others) | (taken_up & submitted.left_open.keys())

@@ -46,8 +46,8 @@ def leave_open(
     It waits for the time of the request once nothing but dead brokers and failed log dirs holds it up. Then it goes on without these
     partitions, if that lets anything get on: the rest of the batch, a later one, or a later step of these, cut again
     without the dead broker. None is left open more than twice, so that a broker that comes and goes does not keep the
-    reassignment from ending; what is cut again, not more than twice for one dead broker. A controller that takes one batch at a time would take no other meanwhile, so nothing is
-    left open there.
+    reassignment from ending; what is cut again, not more than twice for one dead broker. A controller that takes one
+    batch at a time would take no other meanwhile, so nothing is left open there.
 
     Args:
         run: of the reassignment.

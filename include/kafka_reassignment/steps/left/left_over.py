@@ -69,10 +69,11 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     """Return the advice by which a new reassignment moves what is left, as the cluster is now.
 
     What such a reassignment would be refused for, or wait for, comes first: brokers that are down, more unhealthy
-    partitions elsewhere than the request allows, moves of other clients, another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR
-    still names, or all where it names none: the one that was in sync last has every message. A new reassignment cannot
-    move what gets fewer replicas than min.insync.replicas, nor what has no leader though the brokers that may lead it are up (F19):
-    that is for a person to correct, and is all that the advice asks for when nothing else is left.
+    partitions elsewhere than the request allows, moves of other clients, another owner of the cluster's lock. Of an
+    offline partition those brokers are to come back that the ISR still names, or all where it names none: the one that
+    was in sync last has every message. A new reassignment cannot move what gets fewer replicas than
+    min.insync.replicas, nor what has no leader though the brokers that may lead it are up (F19): that is for a person
+    to correct, and is all that the advice asks for when nothing else is left.
 
     Args:
         run: of the reassignment that leaves it.

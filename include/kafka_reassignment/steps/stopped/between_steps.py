@@ -32,8 +32,9 @@ def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
     """Return the partitions whose first steps are in finished batches, and whose last one is not.
 
     A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has
-    made something else of the partition. Nor was one whose batch has found the partition at its target. One that was withdrawn before its batch had ended may have been taken back
-    since it was submitted, so its last step does not count as made.
+    made something else of the partition. Nor was one whose batch has found the partition at its target. One that was
+    withdrawn before its batch had ended may have been taken back since it was submitted, so its last step does not
+    count as made.
     """
     finished = sorted(recorded.finished_batches())
     withdrawn = _withdrawn_at(recorded.record) if finished else {}
