@@ -380,7 +380,9 @@ def _left_elsewhere(
     if planned_by_owner(run, others) and (owner := run.lock_of_another()) is not None:
         refused = run.store.locked_by(owner, run.record.cluster_id, Rerun("verify"))
         return VerificationError(problem, *advice, *refused.advice)
-    return VerificationError(problem, *advice, *to_withdraw(run, others), *to_move_what_is_left(run, left))
+    moving = to_move_what_is_left(run, left)
+    first = (item for item in advice if item not in moving)  # what that one would be refused for is in both
+    return VerificationError(problem, *first, *to_withdraw(run, others), *moving)
 
 
 def _restored(run: RunContext, event: AuditDraft) -> tuple[Restored, tuple[str, ...]]:

@@ -338,6 +338,15 @@ def test_brokers_are_to_come_back_that_only_keep_other_partitions_from_being_hea
     check_health(cluster, request)
 
 
+def test_no_broker_is_to_come_back_twice(reassignment, cluster):
+    run = reassignment(MOVES)
+    cancelled_by_another_client(run, cluster, ORDERS_0)
+    cluster.kill(4)
+    start, wait, again, *_ = failed(run).advice
+    assert (start, wait) == (StartBrokers((4,)), WaitUntil("all replicas of orders-1 are in sync"))
+    assert isinstance(again, Trigger)
+
+
 def test_other_partitions_that_a_request_allows_to_be_unhealthy_are_no_matter(reassignment, cluster):
     cluster.create_topic("other", [(6, 5)])
     cluster.catch_up_all()
