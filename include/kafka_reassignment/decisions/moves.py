@@ -125,11 +125,10 @@ def waits_for(flight: InFlight, live_brokers: Collection[int], state: PartitionS
     yet.
     """
     needed = flight.target if len(flight.adding) < len(flight.removing) else flight.adding
-    is_offline = state is not None and state.leader is None
-    leading = state.may_lead if state is not None and is_offline else frozenset[int]()
+    leading = state.may_lead if state is not None and state.leader is None else frozenset[int]()
     if down := tuple(b for b in flight.replicas if b in {*needed, *leading} and b not in live_brokers):
         return down
-    if is_offline:
+    if leading:
         return ()
     sources = tuple(b for b in flight.replicas if b not in flight.adding)
     return () if set(sources) & set(live_brokers) else sources

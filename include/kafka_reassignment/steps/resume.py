@@ -69,7 +69,7 @@ def _refuse_run_of_another(run: RunContext, commands: Sequence[RunCommand], *, h
         "was changed",
         Correct(
             f"resume it by a DAG of your own, whose ResumeOperator has a trigger_dag_id without a run {own}; or trigger "
-            f"{dag_id} anew, with what is left to do"
+            f"a new run of {dag_id}, with what is left to do"
         ),
     )
 

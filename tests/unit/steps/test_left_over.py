@@ -372,7 +372,7 @@ def test_a_failed_log_dir_that_keeps_other_partitions_from_being_healthy_is_to_b
 
 
 def test_what_gets_no_leader_by_itself_is_for_a_person_before_the_rest_can_be_moved(reassignment, cluster):
-    """The new reassignment of the rest was refused because of it, and nobody was told what to do about it."""
+    """The new reassignment of the rest was refused because of it, and no advice said what to do about it."""
     cluster.create_topic("lone", [(5,)])
     lone = TopicPartition("lone", 0)
     run = reassignment([*MOVES, move("lone", 0, (5,), (4,))])
