@@ -149,7 +149,8 @@ class Follower:
         """Whether nothing of a run is to be led on: its reassignment was stopped, or refused before it began."""
         reassignment_id = _reassignment_of(run)
         if run.dag_id == CANCEL_DAG_ID:  # what is refused has changed nothing
-            return isinstance(run.tasks["stop"].error, InvalidRequestError)
+            is_refused = isinstance(run.tasks["stop"].error, InvalidRequestError)
+            return is_refused and self._play.world.truth.stopped_by(run.run_id) is None
         if self._play.world.truth.is_over(reassignment_id):
             is_stopped = self._play.world.truth.is_stopped(reassignment_id)
             return is_stopped or run.dag_id != DAG_ID or run.tasks["report"].state != "failed"
@@ -273,6 +274,10 @@ class Follower:
                 play, what
             ):  # what was wrong is healed
                 airflow.clear(run.dag_id, run.run_id, [ti.task_id], downstream=True)
+            case Correct(what=what) if "name one as 'reassignment_id'" in what and (
+                stopped := play.world.truth.stopped_by(run.run_id)
+            ):  # the person knows what an earlier try has stopped
+                airflow.trigger(CANCEL_DAG_ID, {"reassignment_id": stopped})
             case Correct(what=what) if correct(play, what):
                 if len(ti.error.advice) == 1:
                     airflow.clear(run.dag_id, run.run_id, [ti.task_id], downstream=True)

@@ -266,7 +266,7 @@ class PageReader:
         for ti in run.tasks.values():
             is_shown = isinstance(ti.error, ReassignmentError) and not isinstance(ti.error, NOT_SHOWN)
             is_outside = ti.task_id == "preflight" or "is paused" in ti.message  # refused before the record is opened
-            if ti.state == "failed" and is_shown and not is_outside and not any(ti.message in text for text in said):
+            if ti.state == "failed" and is_shown and not is_outside and not any(str(ti.error) in text for text in said):
                 yield f"nothing of the failure of {ti.task_id}: {ti.message}"
 
     def _of_status(self, page: Any) -> Iterator[str]:

@@ -20,6 +20,7 @@ from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import ConfigResource, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.plan.store import read_target
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 
@@ -149,9 +150,18 @@ class Truth:
 
     def is_stopped(self, reassignment_id: str) -> bool:
         """Whether a reassignment was stopped and not resumed."""
-        return bool(
-            self._read(("stopped", reassignment_id), lambda: self.record(reassignment_id).stopped() is not None)
-        )
+        return self._order_to_stop(reassignment_id) is not None
+
+    def stopped_by(self, run_id: str) -> str | None:
+        """Return the reassignment that is stopped by the order of this run."""
+        for each in sorted(self.reassignments()):
+            order = self._order_to_stop(each)
+            if order is not None and order.run_id == run_id:
+                return each
+        return None
+
+    def _order_to_stop(self, reassignment_id: str) -> RunCommand | None:
+        return self._read(("stopped", reassignment_id), lambda: self.record(reassignment_id).stopped())
 
     def was_stopped(self, reassignment_id: str) -> bool:
         """Whether a reassignment was ever stopped: what a stop has taken back may stay so for a while after a resume."""
