@@ -39,6 +39,12 @@ AFTER: Targets = {
     TopicPartition("a", 1): (3, 2, 4),
     TopicPartition("b", 0): (2, 4),
 }
+LATER: Targets = {
+    TopicPartition("a", 0): (1, 5, 3),
+    TopicPartition("a", 1): (2, 5, 4),
+    TopicPartition("b", 0): (3, 4),
+}
+"""Where another reassignment moves them."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def base(disk: Kind = "objects", **request: object) -> Scenario:
     return Scenario(1, racks, topics, _asked() | request, disk)
 
 
-def _asked() -> dict[str, Any]:
+def _asked(to: Targets = AFTER) -> dict[str, Any]:
     return {
         "job": "apply_json",
         "reassignment_json": json.dumps(
@@ -90,7 +96,7 @@ def _asked() -> dict[str, Any]:
                 "version": 1,
                 "partitions": [
                     {"topic": p.topic, "partition": p.partition, "replicas": list(replicas)}
-                    for p, replicas in AFTER.items()
+                    for p, replicas in to.items()
                 ],
             }
         ),
@@ -214,3 +220,26 @@ COURSES: tuple[Course, ...] = (
     ),
     Course("a maintenance window", frozenset({MAINTENANCE_DAG_ID}), (Cue(lambda _: True, _schedule),), begins=False),
 )
+
+COURSES_OF_TWO: tuple[Course, ...] = (
+    Course(
+        "superseded",
+        frozenset({DAG_ID, BATCH_DAG_ID}),
+        (Cue(COPIES, _trigger(DAG_ID, _asked(LATER) | {"supersede": True})),),
+        ends=LATER,
+        red=frozenset({DAG_ID, BATCH_DAG_ID}),
+        rate=1,
+    ),
+    Course(
+        "stopped before another one",
+        frozenset({DAG_ID, BATCH_DAG_ID, CANCEL_DAG_ID}),
+        (
+            Cue(COPIES, _trigger(CANCEL_DAG_ID, {"reassignment_id": RUNNING})),
+            Cue(_is_green(CANCEL_DAG_ID), _trigger(DAG_ID, _asked(LATER))),
+        ),
+        ends=LATER,
+        red=frozenset({DAG_ID, BATCH_DAG_ID}),
+        rate=1,
+    ),
+)
+"""Where one reassignment gives way to another one."""

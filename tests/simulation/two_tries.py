@@ -2,7 +2,7 @@
 
 A worker that hangs and comes back, a request that a broker takes up late, two schedulers. The first try stands still
 before one of its calls to the cluster or one of its writes to the record. The second one is started by Airflow, and the
-world goes on until one of ``MOMENTS``. Then the first try goes on, or its call alone takes effect. Kafka has no number
+world goes on until one of ``MOMENTS_OF_BATCHES``. Then the first try goes on, or its call alone takes effect. Kafka has no number
 that would refuse such a call.
 """
 
@@ -16,14 +16,14 @@ from typing import Any, Literal
 from greenlet import getcurrent
 from tests.simulation.activities import Fault
 from tests.simulation.exhaustive import wrong
-from tests.simulation.exhaustive_courses import AFTER, COURSES, Course, base
+from tests.simulation.exhaustive_courses import AFTER, COURSES, COURSES_OF_TWO, Course, base
 from tests.simulation.follower import Follower
 from tests.simulation.invariants import POLL_SECONDS, SLACK_SECONDS
 from tests.simulation.play import Play
 from tests.simulation.runner import Found
 from tests.simulation.world import World
 
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, SWEEP_DAG_ID
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, RESUME_DAG_ID, SWEEP_DAG_ID
 
 HEARTBEAT_SECONDS = 5.0
 """How long a worker that came back goes on: its next heartbeat tells it that the task is not its own any more."""
@@ -79,14 +79,38 @@ def _next_batch(world: World, ti: Any) -> bool:
     return _is_at_work(world, runs.index(ti.run) + 2)
 
 
+def _whose(world: World, ti: Any) -> str:
+    """Return the reassignment of a batch; stops and resumes are of the first one."""
+    first = next(run_id for dag_id, run_id in world.airflow.runs if dag_id == DAG_ID)
+    return str(ti.run.conf["reassignment_id"] if ti.run.dag_id == BATCH_DAG_ID else first)
+
+
+def _is_stopped(world: World, ti: Any) -> bool:
+    return bool(world.truth.is_stopped(_whose(world, ti)))
+
+
+def _another_has_the_lock(world: World, ti: Any) -> bool:
+    return world.truth.owner() not in (None, _whose(world, ti))
+
+
+def _another_is_over(world: World, ti: Any) -> bool:
+    own = _whose(world, ti)
+    return any(run.is_finished for (dag, run_id), run in world.airflow.runs.items() if dag == DAG_ID and run_id != own)
+
+
 MOMENTS: dict[str, Callable[[World, Any], bool]] = {
     "the second try ended": lambda world, ti: ti.state in ("success", "skipped", "failed"),
+    "its reassignment is stopped": _is_stopped,
+    "another one has the lock": _another_has_the_lock,
+    "another one is over": _another_is_over,
+    "all is over": _is_over,
+}
+MOMENTS_OF_BATCHES: dict[str, Callable[[World, Any], bool]] = {
     "its batch copies": _own("sense_isr_catch_up", "deferred"),
     "its batch is dropped": _own("drop_old_replicas", "success"),
     "its batch is cleared": _own("clear_throttle", "success"),
     "the next batch copies": _next_batch,
-    "all is over": _is_over,
-}
+} | MOMENTS
 
 
 class TwoTries:
@@ -164,7 +188,7 @@ class TwoTries:
         ti = held.attempt.ti
         if held.is_due or ti.attempt is held.attempt or self.case.until == "all is over":
             return
-        if MOMENTS[self.case.until](world, ti):
+        if MOMENTS_OF_BATCHES[self.case.until](world, ti):
             held.is_due = True
             world.time.after(0.0, self._go_on)
 
@@ -206,25 +230,25 @@ class TwoTries:
 
 WRITES = ("alter_reassignments", "alter_configs")
 
-COURSE_NAMES = ("a reassignment", "rolled back at the end")
+COURSE_NAMES = ("a reassignment", "rolled back at the end", "stopped and resumed", "stopped and rolled back")
 
 
 def courses() -> list[Course]:
-    """Return the courses: one, and one that is followed by another reassignment."""
-    return [c for c in COURSES if c.name in COURSE_NAMES]
+    """Return the courses: one, and those in which a stop or another reassignment comes."""
+    return [*(c for c in COURSES if c.name in COURSE_NAMES), *COURSES_OF_TWO]
 
 
 def cases(course: Course) -> Iterator[Case]:
-    """Every case of a course: tries of the first reassignment's batches."""
+    """Every case of a course: tries of batches, and in courses with a stop those of its DAGs."""
     plain = TwoTries(course)
     plain.play()
     for number, attempt in enumerate(plain.attempts):
-        if attempt.ti.run.dag_id != BATCH_DAG_ID:
+        if attempt.ti.run.dag_id not in (BATCH_DAG_ID, CANCEL_DAG_ID, RESUME_DAG_ID):
             continue
         for call, what in enumerate(attempt.trace or [], 1):
             if what.startswith("read "):
                 continue
-            for until in MOMENTS:
+            for until in MOMENTS_OF_BATCHES if attempt.ti.run.dag_id == BATCH_DAG_ID else MOMENTS:
                 yield Case(number, attempt.ti.task_id, call, what, until, "goes on")
                 if what.endswith("(write)"):
                     yield Case(number, attempt.ti.task_id, call, what, until, "dies")

@@ -17,6 +17,8 @@ from kafka_reassignment.decisions.throttle import (
     LATEST_ARRIVAL,
     LEADER_REPLICAS,
     Journal,
+    RateRecord,
+    Side,
     arrived,
     begun,
     changes_to_restore,
@@ -27,7 +29,15 @@ from kafka_reassignment.decisions.throttle import (
     throttle_for,
     without_older,
 )
-from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource
+from kafka_reassignment.decisions.throttle.journal import Earlier, union
+from kafka_reassignment.model import (
+    Batch,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    ConfigValue,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -236,3 +246,19 @@ def test_what_a_journal_has_forgotten_is_judged_by_the_one_that_its_setting_bega
     for _ in cluster.clear():
         pass
     assert cluster.configs.state() == BEFORE.state()
+
+
+def test_a_part_of_a_raise_that_an_ended_reassignment_sets_late_is_ours_in_the_journal_that_takes_it_over() -> None:
+    """Both had raised their rate by the same parts; the heir had seen its whole in place before the late part came."""
+    late, whole = "7000000", "9000000"
+    shared = {"broker": 3, "side": Side.FOLLOWER, "earlier": Earlier()}
+    heirs = RateRecord(**shared, set_values=("1000000", late, whole), was_in_place=True)
+    owed = RateRecord(**shared, set_values=("1000000", late))
+    seen = ConfigValue(late, ConfigSource.DYNAMIC_BROKER)
+    assert not heirs.is_ours(seen), "a person may have set the rate to what it was once"
+    (joined,) = union(Journal(rates=(heirs,)), Journal(rates=(owed,))).rates
+    assert joined.is_ours(seen)
+    (unchanged,) = union(
+        Journal(rates=(heirs,)), Journal(rates=(heirs.model_copy(update={"set_values": (whole,)}),))
+    ).rates
+    assert unchanged == heirs

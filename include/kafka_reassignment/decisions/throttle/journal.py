@@ -315,8 +315,8 @@ def _joined_rates(rate: RateRecord, old: RateRecord) -> RateRecord:
         update={
             "earlier": old.earlier if from_old or old.earlier == rate.earlier else rate.earlier,
             "set_values": (*(v for v in old.set_values if v not in rate.set_values), *rate.set_values),
-            # a late task of the older one may have set what is added, after this one was seen in place
-            "was_in_place": rate.was_in_place and set(old.set_values) <= set(rate.set_values),
+            # A late task of the older one may have set any of its values after this one was seen in place.
+            "was_in_place": rate.was_in_place and set(old.set_values) == {rate.set_values[-1]},
         }
     )
 
