@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument(
         "--two-tries",
         action="store_true",
-        help="every try of a batch's tasks stands still, and goes on beside the next one",
+        help="every try of every task stands still at every call, and goes on beside the next one",
     )
     parser.add_argument("--profile", action="store_true", help="print where the time of some seeds goes")
     given = parser.parse_args()
@@ -49,7 +49,7 @@ def main() -> int:
     if given.exhaustive:
         return _exhaustive()
     if given.two_tries:
-        summary = run_two_tries()
+        summary = run_two_tries(jobs=given.jobs)
         print(summary.text().replace("seeds", "cases"))
         return 1 if summary.found else 0
     first, _, last = given.seeds.partition("-")

@@ -169,12 +169,13 @@ def run_exhaustive(disk: Kind, *, every: int = 1, first: int = 0) -> Summary:
     return Summary(count, time.monotonic() - begun, found=found)
 
 
-def run_two_tries(*, every: int = 1, only_writes: bool = False) -> Summary:
-    """Run the cases of two tries at once, or every n-th of them, in a process of its own."""
+def run_two_tries(*, every: int = 1, only_writes: bool = False, jobs: int = 1) -> Summary:
+    """Run the cases of two tries at once, or every n-th of them, in processes of their own."""
     begun = time.monotonic()
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_ready) as pool:
-        count, found = pool.submit(_two_tries, every, only_writes).result()
-    return Summary(count, time.monotonic() - begun, found=found)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_ready) as pool:
+        parts = [pool.submit(_two_tries, every * jobs, every * job, only_writes) for job in range(jobs)]
+        counts, found = zip(*(part.result() for part in parts), strict=True)
+    return Summary(sum(counts), time.monotonic() - begun, found=[each for part in found for each in part])
 
 
 def _ready() -> None:
@@ -195,10 +196,10 @@ def _exhaustive(disk: Kind, every: int, first: int) -> tuple[int, list[Found]]:
     return run_all(disk, every=every, first=first)
 
 
-def _two_tries(every: int, only_writes: bool) -> tuple[int, list[Found]]:
+def _two_tries(every: int, first: int, only_writes: bool) -> tuple[int, list[Found]]:
     from tests.simulation.two_tries import run_all
 
-    return run_all(every=every, only_writes=only_writes)
+    return run_all(every=every, first=first, only_writes=only_writes)
 
 
 def _run_chunk(seeds: list[int]) -> tuple[int, float, list[Found], Coverage]:

@@ -2,8 +2,8 @@
 
 A worker that hangs and comes back, a request that a broker takes up late, two schedulers. The first try stands still
 before one of its calls to the cluster or one of its writes to the record. The second one is started by Airflow, and the
-world goes on until one of ``MOMENTS_OF_BATCHES``. Then the first try goes on, or its call alone takes effect. Kafka has no number
-that would refuse such a call.
+world goes on until one of ``MOMENTS_OF_BATCHES``. Then the first try goes on, or its call alone takes effect. Kafka has
+no number that would refuse such a call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.simulation.play import Play
 from tests.simulation.runner import Found
 from tests.simulation.world import World
 
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, RESUME_DAG_ID, SWEEP_DAG_ID
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, SWEEP_DAG_ID
 
 HEARTBEAT_SECONDS = 5.0
 """How long a worker that came back goes on: its next heartbeat tells it that the task is not its own any more."""
@@ -80,9 +80,10 @@ def _next_batch(world: World, ti: Any) -> bool:
 
 
 def _whose(world: World, ti: Any) -> str:
-    """Return the reassignment of a batch; stops and resumes are of the first one."""
-    first = next(run_id for dag_id, run_id in world.airflow.runs if dag_id == DAG_ID)
-    return str(ti.run.conf["reassignment_id"] if ti.run.dag_id == BATCH_DAG_ID else first)
+    """Return the reassignment that a task is of; stops and resumes are of the first one."""
+    if ti.run.dag_id in (DAG_ID, BATCH_DAG_ID):
+        return str(ti.run.conf.get("reassignment_id") or ti.run.run_id)
+    return next(run_id for dag_id, run_id in world.airflow.runs if dag_id == DAG_ID)
 
 
 def _is_stopped(world: World, ti: Any) -> bool:
@@ -239,12 +240,10 @@ def courses() -> list[Course]:
 
 
 def cases(course: Course) -> Iterator[Case]:
-    """Every case of a course: tries of batches, and in courses with a stop those of its DAGs."""
+    """Every case of a course: each try of every task."""
     plain = TwoTries(course)
     plain.play()
     for number, attempt in enumerate(plain.attempts):
-        if attempt.ti.run.dag_id not in (BATCH_DAG_ID, CANCEL_DAG_ID, RESUME_DAG_ID):
-            continue
         for call, what in enumerate(attempt.trace or [], 1):
             if what.startswith("read "):
                 continue
@@ -255,8 +254,12 @@ def cases(course: Course) -> Iterator[Case]:
 
 
 def is_beyond_us(case: Case) -> bool:
-    """Whether it is a move that arrives alone when all is over: its try is dead, and no task of the reassignment looks any more."""
-    return case.until == "all is over" and case.then == "dies" and case.what.startswith("alter_reassignments")
+    """Whether it is a move that arrives alone when its reassignment is over: its try is dead, and no task looks any more."""
+    return (
+        case.until in ("another one is over", "all is over")
+        and case.then == "dies"
+        and case.what.startswith("alter_reassignments")
+    )
 
 
 def run_case(course: Course, case: Case) -> list[Found] | None:
@@ -268,9 +271,12 @@ def run_case(course: Course, case: Case) -> list[Found] | None:
     return [Found(1, "I5", f"two tries: {case.task}", f"{course.name}: {case}: {what}") for what in tries.wrong()]
 
 
-def run_all(*, every: int = 1, only_writes: bool = False) -> tuple[int, list[Found]]:
-    """Run every n-th case, of all calls or of those that change the cluster; return how many took place, and what they led to."""
+def run_all(*, every: int = 1, first: int = 0, only_writes: bool = False) -> tuple[int, list[Found]]:
+    """Run every n-th case from the given one on, of all calls or of those that change the cluster.
+
+    Return how many took place, and what they led to.
+    """
     every_case = [(course, case) for course in courses() for case in cases(course) if not is_beyond_us(case)]
-    chosen = [(c, case) for c, case in every_case if not only_writes or case.what.startswith(WRITES)][::every]
+    chosen = [(c, case) for c, case in every_case if not only_writes or case.what.startswith(WRITES)][first::every]
     results = [run_case(course, case) for course, case in chosen]
     return sum(r is not None for r in results), [found for r in results for found in r or ()]

@@ -79,6 +79,7 @@ def preflight(
         ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
         StoppedError: this one was stopped.
     """
+    asked_at = asked_at or run.now()
     with run.audited("preflight") as event:
         run.refuse_other_airflow()
         request = parse_request(fields, is_recorded=run.record.exists)
@@ -113,7 +114,7 @@ def preflight(
             request=request,
             batch_dag_id=(batch_dag_id or BATCH_DAG_ID) if run.has_task("start_batches") else None,
         )
-        superseded = _owner_to_supersede(run, request, asked_at or run.now())
+        superseded = _owner_to_supersede(run, request, asked_at)
         if run.record.frozen_plan() is None:
             check_health(run.cluster, request)
             refuse_never_open(request.maintenance, run.now())
@@ -121,6 +122,8 @@ def preflight(
                 refuse_moves_in_flight(run)
             refuse_same_id_elsewhere(run, run.recorded if run.record.exists else recorded)
             run.record.write_request(recorded)
+            if superseded is not None:  # by now it may have ended, or another try has taken its place
+                superseded = _owner_to_supersede(run, request, asked_at)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)
             run.take_lock(requested_by=requested_by, then=[Rerun("preflight")], instead_of=superseded)

@@ -1,5 +1,6 @@
 """A try stands still between its look and what it does, for minutes or for hours, while its reassignment is stopped, replaced or resumed."""
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
@@ -7,11 +8,12 @@ import pytest
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.errors import OvertakenError, StoppedError
+from kafka_reassignment.errors import InvalidRequestError, OvertakenError, StoppedError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import batch as batch_step
-from kafka_reassignment.steps import catch_up, clear, report, supersede, throttle_in_flight
+from kafka_reassignment.steps import catch_up, chain, clear, report, supersede, throttle_in_flight
+from kafka_reassignment.steps import preflight as preflight_step
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.cancel import cancel_moves, clear_after_stop, settle_moves, stop
 from kafka_reassignment.steps.chain import first_batch
@@ -24,6 +26,7 @@ from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.quick
 
+REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}
 WHOLE = CancelScope()
 FIRST = move("orders", 0, (1, 2), (1, 3))
 SECOND = move("orders", 1, (2, 3), (1, 3))
@@ -315,3 +318,54 @@ def test_a_late_report_is_not_written_of_what_was_stopped_meanwhile(reassignment
     with pytest.raises(StoppedError):
         report.write_report(run.context)
     assert not run.record.is_reported
+
+
+def ends_well(run):
+    run.do_all()
+    run.finish()
+
+
+def ends_by_a_stop(run):
+    stop(run.context, WHOLE, by="ann")
+    run.settle(WHOLE)
+    report_stop(run.context, WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("where", "after", "again"),
+    [
+        (preflight_step, "refuse_stopped", lambda context: preflight_step.preflight(context, REQUEST, "ann")),
+        (chain, "refuse_unapproved", chain.first_batch),
+    ],
+    ids=["preflight", "start_batches"],
+)
+@pytest.mark.parametrize(("ends", "error"), [(ends_well, OvertakenError), (ends_by_a_stop, StoppedError)])
+def test_a_try_that_locks_the_cluster_when_its_reassignment_is_over_unlocks_it_again(
+    reassignment, cluster, stands_still, where, after, again, ends, error
+):
+    """Nobody else would: every other reassignment waited for the end of one that had ended."""
+    run = reassignment([FIRST], **REQUEST)
+    run.when_waiting = cluster.catch_up_all
+    in_one = replace(run.context, has_task=lambda task_id: task_id != "start_batches")
+    stands_still(where, after, after=lambda: ends(run))
+    with pytest.raises(error):
+        again(in_one)
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_a_late_preflight_supersedes_only_whom_it_was_asked_to(reassignment, another, stands_still):
+    """The first reassignment ends while it stands still, and another one has begun since."""
+    first = reassignment([FIRST])
+    late = first.context_of(first.store.record(first.cluster_id, "late"))
+    second, asked_at = another(first, SECOND), first.clock.now
+
+    def meanwhile():
+        first.store.release(first.cluster_id, "r")
+        first.clock.sleep(600)
+        second()
+
+    stands_still(preflight_step, "check_health", after=meanwhile)
+    with pytest.raises(InvalidRequestError, match="second, which has the lock of cluster .* Nothing was stopped"):
+        preflight_step.preflight(late, REQUEST | {"supersede": True}, "bob", asked_at=asked_at)
+    assert first.record.stopped() is None
+    assert second().record.stopped() is None

@@ -33,6 +33,7 @@ from kafka_reassignment.errors import (
     RecordsMissingError,
     StoppedError,
     advise_rerun,
+    overtaken,
 )
 from kafka_reassignment.model import Batch, ClusterDescription, PartitionState, TopicPartition
 from kafka_reassignment.ports import ClusterPort
@@ -349,6 +350,7 @@ class RunContext:
 
         Raises:
             ReassignmentInProgressError: another one has the lock of the cluster, and it is not ``instead_of``.
+            OvertakenError, StoppedError: this one is finished or stopped by now, so that nobody would unlock it again.
         """
         own = ClusterLock(
             reassignment_id=self.record.reassignment_id,
@@ -356,7 +358,13 @@ class RunContext:
             requested_by=requested_by,
             instance=self.instance,
         )
-        self.store.acquire(self.record.cluster_id, own, instead_of=instead_of, then=then)
+        if self.store.acquire(self.record.cluster_id, own, instead_of=instead_of, then=then) is not own:
+            return
+        # This try may have stood still, while another one did all there is to do.
+        if self.record.is_reported or self.record.stopped() is not None:
+            self.release_lock()
+            refuse_stopped(self.record)
+            raise overtaken(f"reassignment {self.record.reassignment_id} is finished")
 
     def release_lock(self) -> bool:
         """Unlock the cluster if this reassignment has locked it; return whether it had."""
