@@ -133,6 +133,10 @@ def _first(world: World) -> str:
     return str(_of(world, DAG_ID)[0].run_id)
 
 
+def _stop(world: World) -> None:
+    world.airflow.trigger(CANCEL_DAG_ID, {"reassignment_id": _first(world)})
+
+
 def _resume(world: World) -> None:
     world.airflow.trigger(RESUME_DAG_ID, {"reassignment_id": _first(world)})
 
@@ -234,7 +238,7 @@ COURSES_OF_TWO: tuple[Course, ...] = (
         "stopped before another one",
         frozenset({DAG_ID, BATCH_DAG_ID, CANCEL_DAG_ID}),
         (
-            Cue(COPIES, _trigger(CANCEL_DAG_ID, {"reassignment_id": RUNNING})),
+            Cue(COPIES, _stop),
             Cue(_is_green(CANCEL_DAG_ID), _trigger(DAG_ID, _asked(LATER))),
         ),
         ends=LATER,
