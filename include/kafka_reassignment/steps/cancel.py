@@ -66,10 +66,10 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             raise _cannot_cancel_foreign(run.record)
         known = run.record.exists
         if not known and not scope.foreign:
-            raise _nothing_to_stop(run.record)
+            raise _nothing_to_stop(run)
         if not known and roll_back:
             raise InvalidRequestError(
-                f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id} to roll back",
+                f"{_not_there(run)} to roll back",
                 Correct("name one as 'reassignment_id', or ask without 'roll_back'"),
             )
         if roll_back and not scope.is_whole:
@@ -236,9 +236,16 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
             event.summary = f"another client moves {name_some(theirs)}; {event.summary}"
 
 
-def _nothing_to_stop(record: Record) -> InvalidRequestError:
+def _not_there(run: RunContext) -> str:
+    """Say which reassignment is not there: that of this run's own id is meant where none is named."""
+    if run.record.reassignment_id == run.actor.run_id:
+        return f"No reassignment is named, and none has the lock of cluster {run.record.cluster_id}: there is none"
+    return f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"
+
+
+def _nothing_to_stop(run: RunContext) -> InvalidRequestError:
     """Return the error for a reassignment that is not there; where no record is, a share may be away, so that comes first."""
-    text = f"There is no reassignment {record.reassignment_id} of cluster {record.cluster_id} to stop"
+    record, text = run.record, f"{_not_there(run)} to stop"
     correction = "name one as 'reassignment_id', or set 'foreign' to cancel moves that were started elsewhere"
     if record.has_store:
         return InvalidRequestError(text, Correct(correction))

@@ -76,6 +76,17 @@ def test_stopping_what_does_not_exist_is_refused(reassignment):
         cancel.stop(run.context_of(run.store.record(run.cluster_id, "nope")), WHOLE, by="bob")
 
 
+def test_a_stop_that_names_nobody_while_nothing_has_the_lock_says_so(reassignment):
+    """A rerun of it, for example, once the lock was released by hand: what it had stopped has to be named then."""
+    run = reassignment(MOVES)
+    unnamed = run.context_of(run.store.record(run.cluster_id, "stop-1"))
+    unnamed = replace(unnamed, actor=unnamed.actor.model_copy(update={"run_id": "stop-1"}))
+    with pytest.raises(
+        InvalidRequestError, match=f"No reassignment is named, and none has the lock of cluster {run.cluster_id}: there"
+    ):
+        cancel.stop(unnamed, WHOLE, by="bob")
+
+
 def test_stopping_where_no_record_is_asks_for_the_share_first(reassignment, tmp_path):
     run = reassignment(MOVES)
     away = RecordStore(UPath(tmp_path / "empty")).record(run.cluster_id, run.reassignment_id)
