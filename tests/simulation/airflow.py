@@ -44,6 +44,7 @@ class SimAirflow:
         self.attempts: list[Attempt] = []
         self.started: list[Attempt] = []
         self.on_attempt: Any = None
+        self.on_trigger: Any = None
         self.on_report: Any = None
         self.ends = 0
         """How often a run has ended, or a person has marked one."""
@@ -152,6 +153,12 @@ class SimAirflow:
             trigger.die()
             ti = trigger.ti
             self.world.time.after(TRIGGERER_SECONDS, lambda ti=ti, lost=trigger: self._trigger_again(ti, lost))
+
+    def lose_triggerer(self, trigger: TriggerRun) -> None:
+        """Let Airflow take a triggerer for dead and start its trigger in another one, while this one goes on."""
+        if trigger in self.triggers:
+            self.triggers.remove(trigger)
+            self.world.time.after(TRIGGERER_SECONDS, lambda: self._trigger_again(trigger.ti, trigger))
 
     def double_trigger(self, ti: Ti) -> None:
         """Let a second triggerer run the trigger of a deferred task as well."""
@@ -375,6 +382,8 @@ class SimAirflow:
     def _start_trigger(self, ti: Ti, *, beside: bool = False) -> None:
         trigger = TriggerRun(self, ti)
         self.triggers.append(trigger)
+        if self.on_trigger is not None:
+            self.on_trigger(trigger)
         ti.is_doubled = beside
         self.world.time.after(0.1, trigger.start)
 

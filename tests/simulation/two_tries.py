@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from greenlet import getcurrent
 from tests.simulation.activities import Fault
+from tests.simulation.attempts import TriggerRun
 from tests.simulation.exhaustive import wrong
 from tests.simulation.exhaustive_courses import AFTER, COURSES, COURSES_OF_TWO, Course, base
 from tests.simulation.follower import Follower
@@ -38,7 +39,7 @@ Then = Literal["goes on", "dies"]
 
 @dataclass(frozen=True)
 class Case:
-    """One try (counted from 0) that stands still before one of its calls until a moment."""
+    """One try or life of a trigger (counted from 0) that stands still before one of its calls until a moment."""
 
     attempt: int
     task: str
@@ -130,7 +131,7 @@ class TwoTries:
     def play(self) -> None:
         """Play it to its end, and let the sweep run."""
         world = self.world
-        world.airflow.on_attempt = self._begun
+        world.airflow.on_attempt = world.airflow.on_trigger = self._begun
         world.time.after_event = self._look
         world.main_run = world.airflow.trigger(DAG_ID, dict(base(throttle_mb_per_second=self.course.rate).request))
         world.time.advance(0.0)
@@ -165,11 +166,18 @@ class TwoTries:
         """Stand still, until another greenlet switches back here."""
         me = getcurrent()
         self.held.attempt, self.held.goes_on = attempt, me.switch
-        self.world.time.after(0.0, lambda: self.world.airflow.lose_heartbeat(attempt.ti, goes_on_for=None))
+        self.world.time.after(0.0, lambda: self._lose(attempt))
         self._main.switch()
         if self.case is not None and self.case.then == "dies":
             attempt.faults.append(Fault("die_after", attempt.calls))
         self.world.time.after(HEARTBEAT_SECONDS, attempt.die)
+
+    def _lose(self, attempt: Any) -> None:
+        """Let Airflow take the worker, or the triggerer, for dead."""
+        if isinstance(attempt, TriggerRun):
+            self.world.airflow.lose_triggerer(attempt)
+        else:
+            self.world.airflow.lose_heartbeat(attempt.ti, goes_on_for=None)
 
     def _go_on(self) -> None:
         if not self.held.has_gone_on:
@@ -240,17 +248,18 @@ def courses() -> list[Course]:
 
 
 def cases(course: Course) -> Iterator[Case]:
-    """Every case of a course: each try of every task."""
+    """Every case of a course: each try of every task, and each life of every trigger."""
     plain = TwoTries(course)
     plain.play()
     for number, attempt in enumerate(plain.attempts):
+        task = attempt.name.rpartition(".")[2]
         for call, what in enumerate(attempt.trace or [], 1):
             if what.startswith("read "):
                 continue
             for until in MOMENTS_OF_BATCHES if attempt.ti.run.dag_id == BATCH_DAG_ID else MOMENTS:
-                yield Case(number, attempt.ti.task_id, call, what, until, "goes on")
+                yield Case(number, task, call, what, until, "goes on")
                 if what.endswith("(write)"):
-                    yield Case(number, attempt.ti.task_id, call, what, until, "dies")
+                    yield Case(number, task, call, what, until, "dies")
 
 
 def is_beyond_us(case: Case) -> bool:
