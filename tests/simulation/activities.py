@@ -24,12 +24,18 @@ class WorkerDied(BaseException):
 
 @dataclass
 class Fault:
-    """What happens at a call; ``writes_only`` counts only calls that change the cluster or the record."""
+    """What happens at the n-th call.
+
+    ``writes_only`` counts only calls that change the cluster or the record, ``on`` only those at a path of the record
+    that contains it; ``met`` of these there were so far. With ``on``, the kind is one that happens before a call.
+    """
 
     kind: CallFault
     call: int
     writes_only: bool = False
     seconds: float = 0.0
+    on: str = ""
+    met: int = 0
 
 
 @dataclass
@@ -58,7 +64,7 @@ class Activity:
         if self.trace is not None:
             self.trace.append(f"{call}{' ' if on else ''}{on}{' (write)' if writes else ''}")
         if self.faults:
-            self._strike(("die_before", "pause_before"), writes=writes)
+            self._strike(("die_before", "pause_before"), on, writes=writes)
 
     def after(self, *, writes: bool) -> None:
         """A call has taken effect; its answer is on the way."""
@@ -67,10 +73,13 @@ class Activity:
         if self.faults:
             self._strike(("die_after", "pause_after", "lose_answer"), writes=writes)
 
-    def _strike(self, kinds: tuple[str, ...], *, writes: bool) -> None:
+    def _strike(self, kinds: tuple[str, ...], on: str = "", *, writes: bool) -> None:
         for fault in self.faults:
-            number = self.writes if fault.writes_only else self.calls
-            if fault.kind not in kinds or fault.call != number or (fault.writes_only and not writes):
+            if fault.kind not in kinds or fault.on not in on or (fault.writes_only and not writes):
+                continue
+            fault.met += 1
+            number = fault.met if fault.on else self.writes if fault.writes_only else self.calls
+            if fault.call != number:
                 continue
             if fault.kind in ("die_before", "die_after"):
                 self.died = True

@@ -170,9 +170,16 @@ def worker_dies_at_write(play: Play, task: str = "submit_batch", call: int = 1, 
 
 
 @action("airflow", 2, task=one_of(*BATCH_STEPS), call=one_of(1, 2, 4, 7), seconds=one_of(5.0, 60.0, 900.0))
-def worker_hangs(play: Play, task: str = "clear_throttle", call: int = 2, seconds: float = 60.0) -> str | None:
-    """The worker of the next try of a task stands still for a while before a call."""
-    play.at_next_try(task, Fault("pause_before", call, seconds=seconds))
+def worker_hangs(
+    play: Play,
+    task: str = "clear_throttle",
+    call: int = 2,
+    seconds: float = 60.0,
+    on: str = "",
+    writes_only: bool = False,
+) -> str | None:
+    """The worker of the next try of a task stands still for a while before a call, of all or of those ``on`` a path."""
+    play.at_next_try(task, Fault("pause_before", call, writes_only, seconds, on))
     return f"the next {task}"
 
 

@@ -27,7 +27,7 @@ from kafka_reassignment.model import Batch, InFlight, Reassignment, Replicas, To
 from kafka_reassignment.plan.store import PlanRef
 from kafka_reassignment.record import models, objects
 from kafka_reassignment.record.lock import LockChange
-from kafka_reassignment.record.models import FinishedBatch
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.settled import SettledNotes
 from kafka_reassignment.record.store import RecordStore
@@ -250,7 +250,12 @@ def finished_batches_act(patch: Patch) -> None:
     patch.setattr(plan, "_not_made", lambda submitted, *_: {*submitted.left_out})
     _everywhere(patch, finished.is_finished_batch, lambda *_: False)
     _everywhere(patch, finished.refuse_finished, lambda *_: None)
-    patch.setattr(RunContext, "require_go_ahead", lambda run, _recorded=None, **_: run.take_lock(requested_by="a step"))
+    patch.setattr(RunContext, "require_go_ahead", lambda run, _recorded=None, **_: _lock(run))
+
+
+def _lock(run: RunContext) -> None:
+    own = ClusterLock(reassignment_id=run.record.reassignment_id, since=run.now(), requested_by="a step")
+    run.store.acquire(run.record.cluster_id, own)
 
 
 @puts_back("C4")
