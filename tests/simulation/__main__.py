@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument(
         "--two-tries",
         action="store_true",
-        help="every try of every task stands still at every call, and goes on beside the next one",
+        help="every try of every task and every trigger stands still at every call, and goes on beside the next one",
     )
     parser.add_argument("--profile", action="store_true", help="print where the time of some seeds goes")
     given = parser.parse_args()
