@@ -113,6 +113,8 @@ MOMENTS_OF_BATCHES: dict[str, Callable[[World, Any], bool]] = {
     "its batch is cleared": _own("clear_throttle", "success"),
     "the next batch copies": _next_batch,
 } | MOMENTS
+WHEN_OVER = ("another one is over", "all is over")
+"""Moments at which the reassignment whose try stands still may be over."""
 
 
 class TwoTries:
@@ -230,8 +232,11 @@ class TwoTries:
                 yield f"the journal of {reassignment_id} owes {journal.owed_texts()[0]}"
 
     def _reordered(self, course: Course) -> set[str]:
-        """What a move that came when all was over has put into another order: it is done at once, and cannot be cancelled (decision 0025)."""
-        if self.case is None or self.case.until != "all is over":
+        """What a move has put into another order that came when its reassignment was over (decision 0025).
+
+        It is done at once, and cannot be cancelled; or it is cancelled, and the replicas are those of another reassignment.
+        """
+        if self.case is None or self.case.until not in WHEN_OVER:
             return set()
         seen = {p: s.replicas for p, s in self.world.cluster.describe_partitions().items()}
         return {f"{p} is at {list(seen[p])}" for p, end in course.ends.items() if set(seen[p]) == set(end)}
@@ -264,11 +269,7 @@ def cases(course: Course) -> Iterator[Case]:
 
 def is_beyond_us(case: Case) -> bool:
     """Whether it is a move that arrives alone when its reassignment is over: its try is dead, and no task looks any more."""
-    return (
-        case.until in ("another one is over", "all is over")
-        and case.then == "dies"
-        and case.what.startswith("alter_reassignments")
-    )
+    return case.until in WHEN_OVER and case.then == "dies" and case.what.startswith("alter_reassignments")
 
 
 def run_case(course: Course, case: Case) -> list[Found] | None:
