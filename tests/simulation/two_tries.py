@@ -268,8 +268,12 @@ def cases(course: Course) -> Iterator[Case]:
 
 
 def is_beyond_us(case: Case) -> bool:
-    """Whether it is a move that arrives alone when its reassignment is over: its try is dead, and no task looks any more."""
-    return case.until in WHEN_OVER and case.then == "dies" and case.what.startswith("alter_reassignments")
+    """Whether it is a move that arrives alone once its reassignment is stopped or over: no task of it looks any more.
+
+    A roll back that finds it takes it for another client's: its ``verify`` fails, and asks a person to decide.
+    """
+    moments = ("its reassignment is stopped", "another one has the lock", *WHEN_OVER)
+    return case.until in moments and case.then == "dies" and case.what.startswith("alter_reassignments")
 
 
 def run_case(course: Course, case: Case) -> list[Found] | None:
