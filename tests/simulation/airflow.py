@@ -150,9 +150,8 @@ class SimAirflow:
     def kill_triggerer(self) -> None:
         """Kill the triggerer; another one builds its triggers again from what they serialized."""
         for trigger in list(self.triggers):
+            self.lose_triggerer(trigger)
             trigger.die()
-            ti = trigger.ti
-            self.world.time.after(TRIGGERER_SECONDS, lambda ti=ti, lost=trigger: self._trigger_again(ti, lost))
 
     def lose_triggerer(self, trigger: TriggerRun) -> None:
         """Let Airflow take a triggerer for dead and start its trigger in another one, while this one goes on."""

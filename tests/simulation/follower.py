@@ -118,7 +118,7 @@ class Follower:
         for dag_id in FOLLOWED:
             for airflow in self._play.world.airflows:
                 for run in airflow.runs.values():
-                    if run.dag_id != dag_id or self._is_left_alone(run) or of not in (None, _reassignment_of(run)):
+                    if run.dag_id != dag_id or self._is_left_alone(run) or of not in (None, reassignment_of_run(run)):
                         continue
                     for ti in run.tasks.values():
                         if ti.state != "failed":
@@ -147,7 +147,7 @@ class Follower:
 
     def _is_over(self, run: Any) -> bool:
         """Whether nothing of a run is to be led on: its reassignment was stopped, or refused before it began."""
-        reassignment_id = _reassignment_of(run)
+        reassignment_id = reassignment_of_run(run)
         if run.dag_id == CANCEL_DAG_ID:  # what is refused has changed nothing
             is_refused = isinstance(run.tasks["stop"].error, InvalidRequestError)
             return is_refused and self._play.world.truth.stopped_by(run.run_id) is None
@@ -338,11 +338,11 @@ class Follower:
         owner = self._play.world.truth.owner()
         if owner is None or f"{owner} has ended" not in what:
             return False
-        return any(_reassignment_of(ti.run) == owner for ti in self._to_be_corrected)
+        return any(reassignment_of_run(ti.run) == owner for ti in self._to_be_corrected)
 
     def _runs_of(self, reassignment_id: str) -> list[Any]:
         runs = (run for a in self._play.world.airflows for run in a.runs.values())
-        return [run for run in runs if _reassignment_of(run) == reassignment_id]
+        return [run for run in runs if reassignment_of_run(run) == reassignment_id]
 
     def _stop_what_never_ends(self, what: str) -> None:
         """Stop a reassignment that a wait is for, where the message allows it and nobody is to lead its runs to an end."""
@@ -383,7 +383,7 @@ def _is_at_work(run: Any) -> bool:
 
 def _where(run: Any, task: str, batch: int | None, other: str | None) -> tuple[str, str]:
     """Return the run that a rerun is about: of a batch, of the error's own run, or of the reassignment."""
-    reassignment_id = other or _reassignment_of(run)
+    reassignment_id = other or reassignment_of_run(run)
     if batch is not None:
         return BATCH_DAG_ID, batch_run_id(reassignment_id, batch)
     if task in run.tasks and other is None:
@@ -391,7 +391,7 @@ def _where(run: Any, task: str, batch: int | None, other: str | None) -> tuple[s
     return DAG_ID, reassignment_id
 
 
-def _reassignment_of(run: Any) -> str:
+def reassignment_of_run(run: Any) -> str:
     """Return the reassignment that a run belongs to."""
     if run.dag_id == BATCH_DAG_ID:
         return str(run.conf.get("reassignment_id") or reassignment_of(run.run_id) or run.run_id)

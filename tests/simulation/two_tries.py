@@ -18,7 +18,7 @@ from tests.simulation.activities import Fault
 from tests.simulation.attempts import TriggerRun
 from tests.simulation.exhaustive import wrong
 from tests.simulation.exhaustive_courses import AFTER, COURSES, COURSES_OF_TWO, Course, base
-from tests.simulation.follower import Follower
+from tests.simulation.follower import Follower, reassignment_of_run
 from tests.simulation.invariants import POLL_SECONDS, SLACK_SECONDS
 from tests.simulation.play import Play
 from tests.simulation.runner import Found
@@ -83,7 +83,7 @@ def _next_batch(world: World, ti: Any) -> bool:
 def _whose(world: World, ti: Any) -> str:
     """Return the reassignment that a task is of; stops and resumes are of the first one."""
     if ti.run.dag_id in (DAG_ID, BATCH_DAG_ID):
-        return str(ti.run.conf.get("reassignment_id") or ti.run.run_id)
+        return reassignment_of_run(ti.run)
     return next(run_id for dag_id, run_id in world.airflow.runs if dag_id == DAG_ID)
 
 

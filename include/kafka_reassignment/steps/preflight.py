@@ -122,7 +122,7 @@ def preflight(
                 refuse_moves_in_flight(run)
             refuse_same_id_elsewhere(run, run.recorded if run.record.exists else recorded)
             run.record.write_request(recorded)
-            if superseded is not None:  # by now it may have ended, or another try has taken its place
+            if superseded is not None:  # it may have ended since, or another try has taken its place
                 superseded = _owner_to_supersede(run, request, asked_at)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)

@@ -350,7 +350,7 @@ class RunContext:
 
         Raises:
             ReassignmentInProgressError: another one has the lock of the cluster, and it is not ``instead_of``.
-            OvertakenError, StoppedError: this one is finished or stopped by now, so that nobody would unlock it again.
+            OvertakenError, StoppedError: this one was finished or stopped since, so that nobody would unlock it again.
         """
         own = ClusterLock(
             reassignment_id=self.record.reassignment_id,
