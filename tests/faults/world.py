@@ -93,7 +93,9 @@ class World:
             if resource == EVERY_BROKER
             for b in BROKERS
         }
-        return all(shown[resource][key].value == value for (resource, key), value in (everywhere | own).items())
+        # The defaults of all brokers do not list a key at all until it is set.
+        seen = {(resource, key): value.value for resource, keys in shown.items() for key, value in keys.items()}
+        return all(seen.get(where) == value for where, value in (everywhere | own).items())
 
     def _create(self, topic: Topic) -> None:
         configs = {"min.insync.replicas": str(topic.min_insync)}
