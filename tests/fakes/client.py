@@ -57,6 +57,7 @@ class Kafka:
     disk_bytes: int
     has_api: bool
     has_guard: bool
+    describes_fenced: bool = True
     failed_log_dirs: set[int] = field(default_factory=set)
     produce_seconds: dict[TopicPartition, float] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
@@ -129,11 +130,15 @@ class FakeClient:
         with _Called(self, "describe_cluster"):
             kafka = self._kafka
             live = frozenset(self._seen("describe_cluster", kafka.controller.live))
-            key = (live, tuple(kafka.racks.items()))
+            key = (live, tuple(kafka.racks.items()), kafka.describes_fenced)
             if key not in kafka.descriptions:
                 kafka.descriptions[key] = ClusterDescription(
                     kafka.cluster_id,
-                    {b: Broker(b, rack, b in live) for b, rack in sorted(kafka.racks.items())},
+                    {
+                        b: Broker(b, rack, b in live)
+                        for b, rack in sorted(kafka.racks.items())
+                        if b in live or kafka.describes_fenced
+                    },
                     controller=min(live, default=None),
                     has_reassignment_api=kafka.has_api,
                     has_replication_factor_guard=kafka.has_api and kafka.has_guard,

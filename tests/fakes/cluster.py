@@ -244,6 +244,10 @@ class FakeCluster(FakeClient):
         """Let there be a controller again, at once."""
         self._brokers.end_controller_change()
 
+    def describe_live_brokers_only(self) -> None:
+        """Leave fenced brokers out of the description from now on, as before Kafka 4.0 (KIP-1073)."""
+        self._kafka.describes_fenced = False
+
     def add_broker(self, broker: int, rack: str | None = None) -> None:
         """Register an empty broker."""
         self._kafka.racks[broker] = rack

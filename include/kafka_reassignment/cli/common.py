@@ -47,6 +47,10 @@ class _PlainConsole(Console):
             renderable.plain = plain(renderable.plain)
         return super().render(renderable, options)
 
+    def on_broken_pipe(self) -> None:
+        """Pass the error on, which ends a command as any other output does: its base would end the process with 1."""
+        raise  # noqa: PLE0704 - called while it is handled
+
 
 console = _PlainConsole(emoji=False)  # ids such as drain:on:b7 are printed as they are
 err = _PlainConsole(stderr=True, emoji=False)

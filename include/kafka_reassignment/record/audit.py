@@ -30,7 +30,8 @@ from kafka_reassignment.record.objects import (
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.versioned import Versioned
 
-EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
+EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused", "begun"]
+"""``begun``: what a step is about to do, before it does; another event says what came of it, unless the step is killed."""
 
 _BEGINNING = "0" * 64
 

@@ -55,6 +55,9 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             cannot cancel.
         UnknownTopicOrPartitionError: a name fits nothing.
     """
+    known = run.record.exists
+    if not known:
+        _refuse_unknown(run, scope, roll_back=roll_back)
     with run.audited("stop") as event:
         event.facts = {
             "partitions": list(scope.partitions),
@@ -64,14 +67,6 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
         }
         if scope.foreign and not run.controller.can_cancel:
             raise _cannot_cancel_foreign(run.record)
-        known = run.record.exists
-        if not known and not scope.foreign:
-            raise _nothing_to_stop(run)
-        if not known and roll_back:
-            raise InvalidRequestError(
-                f"{_not_there(run)} to roll back",
-                Correct("name one as 'reassignment_id', or ask without 'roll_back'"),
-            )
         if roll_back and not scope.is_whole:
             raise InvalidRequestError(
                 "'roll_back' is asked for together with 'partitions' or 'topics', expected it with neither: all of a reassignment is "
@@ -243,13 +238,19 @@ def _not_there(run: RunContext) -> str:
     return f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"
 
 
-def _nothing_to_stop(run: RunContext) -> InvalidRequestError:
-    """Return the error for a reassignment that is not there; where no record is, a share may be away, so that comes first."""
+def _refuse_unknown(run: RunContext, scope: CancelScope, *, roll_back: bool) -> None:
+    """Refuse what needs a reassignment that is there. No event says so: where a share is away, it would hide that."""
+    if scope.foreign and roll_back:
+        raise InvalidRequestError(
+            f"{_not_there(run)} to roll back", Correct("name one as 'reassignment_id', or ask without 'roll_back'")
+        )
+    if scope.foreign:
+        return
     record, text = run.record, f"{_not_there(run)} to stop"
     correction = "name one as 'reassignment_id', or set 'foreign' to cancel moves that were started elsewhere"
     if record.has_store:
-        return InvalidRequestError(text, Correct(correction))
-    return InvalidRequestError(
+        raise InvalidRequestError(text, Correct(correction))
+    raise InvalidRequestError(
         f"{text}, nor any record of that cluster at {record.root.parent}",
         Correct(f"mount the share of the records again if there should be any, else {correction}"),
     )

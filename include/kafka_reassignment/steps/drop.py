@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -52,8 +52,8 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
 
     Each slice is submitted right after a look at its ISR. What may not be dropped now (a replica of the target has left
     the ISR) keeps all its replicas, and the next look tries again. When all are there, the new preferred leaders are
-    elected (KIP-435 does so in the step that adds them). A look that submitted something and has to wait leaves an
-    audit event of its own. Partitions that another client moved or cancelled are left out; the rest goes on. So does it
+    elected (KIP-435 does so in the step that adds them). An audit event says what a look is about to drop before it does;
+    a look that submitted something and has to wait leaves another one. Partitions that another client moved or cancelled are left out; the rest goes on. So does it
     without partitions of which a broker is dead, after a while (``leave_open``). What a cancel has taken out of the
     batch and carries on is waited for.
 
@@ -77,7 +77,7 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     batch = leave_out_disturbed(run, recorded, batch, view)
     event = AuditDraft()
     view = freed(run, batch.steps, view, event)
-    looked = _drop_now(run, batch)
+    looked = _drop_now(run, batch, _announced(run, batch, view, began))
     event.facts |= {
         "submitted": {str(p): list(r) for p, r in looked.dropped.items() if p not in looked.refused},
         "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
@@ -184,17 +184,32 @@ class _Looked:
     refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
 
 
-def _drop_now(run: RunContext, batch: Batch) -> _Looked:
-    """Submit the targets that may be submitted now, slice by slice."""
+def _announced(run: RunContext, batch: Batch, view: View, began: datetime) -> frozenset[TopicPartition]:
+    """Record what this look may drop, before it does: no replica goes that the audit trail does not name, whatever comes then."""
+    targets = drops_to_submit(batch, view).to_submit
+    if targets:
+        facts = {
+            "targets": {str(p): list(r) for p, r in targets.items()},
+            "replicas_before": {str(p): list(view.partitions[p].replicas) for p in targets},
+        }
+        text = f"batch {batch.number}: {len(targets)} partitions are about to be submitted to their target"
+        run.write_event("drop_old_replicas", batch.number, began, AuditDraft(text, "begun", facts))
+    return frozenset(targets)
+
+
+def _drop_now(run: RunContext, batch: Batch, announced: Collection[TopicPartition]) -> _Looked:
+    """Submit those of the announced targets that may be submitted now, slice by slice."""
     looked = _Looked()
     for part in slices_of(batch):
         now = observe(run.cluster, part.partitions)
         wanted = drops_to_submit(part, now)
+        due = {p: target for p, target in wanted.to_submit.items() if p in announced}
         looked.kept |= wanted.waiting
-        looked.refused |= submit(
-            run, now, wanted.to_submit, Submitting(batch, lambda _: require_unfinished(run, batch.number))
+        looked.kept |= dict.fromkeys(
+            wanted.to_submit.keys() - due.keys(), "it may be dropped now, and the next look does"
         )
-        looked.dropped |= wanted.to_submit
+        looked.refused |= submit(run, now, due, Submitting(batch, lambda _: require_unfinished(run, batch.number)))
+        looked.dropped |= due
         if looked.refused and run.controller.busy_message(looked.refused):
             break
     return looked

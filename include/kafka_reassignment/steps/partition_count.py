@@ -213,7 +213,8 @@ def _create(run: RunContext, request: PartitionCountRequest, planned: Mapping[in
 
 def _left(run: RunContext, request: PartitionCountRequest, planned: Mapping[int, Replicas]) -> Mapping[int, Replicas]:
     view, moving = look_at_moves(run, request.topic)
-    unfit = unfit_brokers(run, request, run.cluster.describe_cluster())
+    brokers = {b for replicas in planned.values() for b in replicas}
+    unfit = unfit_brokers(run, request, run.cluster.describe_cluster(), brokers)
     return partitions_to_create(request.topic, planned, view, moving, unfit, request.asked)
 
 

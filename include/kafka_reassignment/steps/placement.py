@@ -110,9 +110,14 @@ def _look(run: RunContext, request: PartitionCountRequest) -> _Surroundings:
     return _Surroundings(tuple(loads), unfit, sum(largest.values()) // len(largest) if largest else 0)
 
 
-def unfit_brokers(run: RunContext, request: PartitionCountRequest, description: ClusterDescription) -> dict[int, str]:
-    """Return why brokers get no new partition; they may hold others."""
-    unfit = {b: "it is down" for b, broker in description.brokers.items() if not broker.alive}
+def unfit_brokers(
+    run: RunContext, request: PartitionCountRequest, description: ClusterDescription, planned: Collection[int] = ()
+) -> dict[int, str]:
+    """Return why brokers get no new partition; they may hold others.
+
+    ``planned`` are brokers that are to get some: below Kafka 4.0 a dead one is not described at all (KIP-1073).
+    """
+    unfit = dict.fromkeys({*description.brokers, *planned} - description.live_brokers, "it is down")
     unfit |= dict.fromkeys(request.exclude_brokers, "the request excludes it")
     lock_owner = run.store.lock_owner(run.record.cluster_id)
     owning = None if lock_owner is None else run.store.record(run.record.cluster_id, lock_owner.reassignment_id)

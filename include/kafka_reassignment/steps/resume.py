@@ -38,6 +38,11 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
             it was stopped since this run has resumed it; or the run of its id in the DAG is another's.
     """
     run.refuse_other_airflow(f"trigger {RESUME_DAG_ID} in the Airflow {{instance}}")
+    if not run.record.exists:  # no event says so: where a share is away, it would hide that
+        raise InvalidRequestError(
+            f"Cluster {run.record.cluster_id} has no reassignment {run.record.reassignment_id}: there is nothing to resume",
+            Correct("give the run id of a reassignment that Browse, Kafka reassignments lists"),
+        )
     with run.audited("resume") as event:
         commands = run.record.run_commands.all()
         last = commands[-1] if commands else None
@@ -122,11 +127,6 @@ def _has_resumed_before(run: RunContext) -> bool:
 def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) -> None:
     """Make sure that a reassignment which is not stopped has lost its run, and something is left to do."""
     own = run.record.reassignment_id
-    if not run.record.exists:
-        raise InvalidRequestError(
-            f"Cluster {run.record.cluster_id} has no reassignment {own}: there is nothing to resume",
-            Correct("give the run id of a reassignment that Browse, Kafka reassignments lists"),
-        )
     if run.record.is_reported:
         raise InvalidRequestError(
             f"Reassignment {own} is finished: there is nothing to resume",

@@ -109,12 +109,14 @@ def test_a_record_uri_that_names_no_store_is_said_in_words():
     )
 
 
-def test_who_stops_reading_ends_the_command_without_a_word():
+@pytest.mark.parametrize("tell", ["typer.echo", "console.print"])
+def test_who_stops_reading_ends_the_command_without_a_word(tell):
     script = (
         "import typer; from kafka_reassignment.cli.exit_codes import Commands\n"
+        "from kafka_reassignment.cli.common import console\n"
         "app = typer.Typer(cls=Commands)\n"
         "@app.callback()\ndef main(): ...\n"
-        "@app.command()\ndef talk(): [typer.echo('word ' * 1000) for _ in range(1000)]\n"
+        "@app.command()\ndef talk(): [" + tell + "('word ' * 1000) for _ in range(1000)]\n"
         "app()"
     )
     talking = subprocess.Popen([sys.executable, "-c", script, "talk"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import ProcessDiedError, StillWaiting, move
+from tests.simulation.disk import SimDisk
+from tests.simulation.files import use
+from tests.simulation.stand_ins import in_place
+from tests.steps_lab import ProcessDiedError, Run, StillWaiting, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
 
 from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, advice_as_data
@@ -17,6 +20,8 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.plan import tables
+from kafka_reassignment.record import objects
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.moves import cancel
 from kafka_reassignment.steps.base.waiting import SizeSamples, Waiting
@@ -187,7 +192,11 @@ def test_old_replicas_are_kept_while_a_new_one_is_out_of_sync_and_dropped_when_i
         run.do("drop_old_replicas")
     assert set(run.replicas()["orders-0"]) == {1, 2, 3}
     assert run.replicas()["orders-1"] == (4, 3)
-    assert [e.facts["submitted"] for e in run.record.audit if e.step == "drop_old_replicas"] == [{"orders-1": [4, 3]}]
+    events = [e for e in run.record.audit if e.step == "drop_old_replicas"]
+    assert [(e.outcome, e.facts.get("targets"), e.facts.get("submitted")) for e in events] == [
+        ("begun", {"orders-1": [4, 3]}, None),
+        ("succeeded", None, {"orders-1": [4, 3]}),
+    ]
     cluster.catch_up_all()
     run.do_all("drop_old_replicas", "clear_throttle")
     assert run.replicas()["orders-0"] == (1, 3)
@@ -467,3 +476,34 @@ def test_no_dead_broker_outside_the_isr_hides_that_a_live_one_gives_it_no_leader
     assert correct.what.startswith("give orders-0 a leader: all brokers of its ISR")
     assert "in sync last (orders-0 on broker 1)" in correct.what
     assert rerun == Rerun("sense_isr_catch_up", batch=1)
+
+
+# ------------------------------------------------------------------ what is recorded before a drop
+
+
+def test_nothing_is_dropped_while_the_store_takes_nothing(cluster):
+    with in_place([objects, tables]):
+        disk = SimDisk()
+        run = Run(cluster, use(disk), [MOVES])
+        run.when_waiting = cluster.catch_up_all
+        run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+        disk.faults.full = True
+        with pytest.raises(StillWaiting, match="No space left"):
+            run.do("drop_old_replicas")
+        assert set(run.replicas()["orders-0"]) == {1, 2, 3}
+        disk.faults.full = False
+        run.do_all("drop_old_replicas", "clear_throttle")
+        assert run.replicas()["orders-0"] == (1, 3)
+
+
+def test_the_audit_trail_names_what_a_try_has_dropped_that_was_killed_right_after_it(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cluster.fail("alter_reassignments", ProcessDiedError(), applied=None)
+    with pytest.raises(ProcessDiedError):
+        run.do("drop_old_replicas")
+    run.do_all("drop_old_replicas", "clear_throttle")
+    announced, *_, ended = (e for e in run.record.audit if e.step == "drop_old_replicas")
+    assert (announced.outcome, announced.facts["targets"]["orders-0"]) == ("begun", [1, 3])
+    assert set(announced.facts["replicas_before"]["orders-0"]) == {1, 2, 3}
+    assert "orders-0" not in ended.facts["submitted"]

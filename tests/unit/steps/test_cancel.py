@@ -309,8 +309,8 @@ def test_a_batch_waits_for_what_was_taken_out_of_it_and_is_carried_on(reassignme
     for _ in range(2):
         assert run.look("drop_old_replicas") == Waiting(text, until=run.clock.now + timedelta(minutes=1440))
     assert run.record.progress().text == text
-    [event] = [e for e in run.record.audit if e.step == "drop_old_replicas"]
-    assert event.facts["submitted"] == {"orders-0": [1, 3]}
+    [announced, event] = [e for e in run.record.audit if e.step == "drop_old_replicas"]
+    assert announced.facts["targets"] == event.facts["submitted"] == {"orders-0": [1, 3]}
     with pytest.raises(NotSettledError, match="The throttle stays, and batch 1 is not done: .* has taken 1") as error:
         run.do("clear_throttle")
     assert is_worth_a_retry(error.value)

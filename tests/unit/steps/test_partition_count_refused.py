@@ -40,10 +40,13 @@ def test_dead_excluded_and_silent_brokers_get_nothing(growing, small_cluster):
     assert {b for replicas in run.replicas("orders").values() for b in replicas} == {1, 2, 3}
 
 
-def test_a_planned_broker_that_died_makes_the_plan_stale(growing, small_cluster):
+@pytest.mark.parametrize("is_described", [True, False], ids=["described as dead", "not at all: Kafka 3.9"])
+def test_a_planned_broker_that_died_makes_the_plan_stale(growing, small_cluster, is_described):
     run = growing()
     run.do_all("preflight", "plan_placement")
     small_cluster.kill(4)
+    if not is_described:
+        small_cluster.describe_live_brokers_only()
     with pytest.raises(StalePlanError, match=r"may not take replicas now \(4: it is down\)\. Nothing was added now"):
         run.do("create_partitions")
     assert run.replicas("orders") == BEFORE

@@ -94,8 +94,8 @@ def make_it_wait(begun, cluster, step):
     [
         ("admit", {"read": 19, "list": 6}, {"read": 11}),
         ("sense_isr_catch_up", {"read": 17, "list": 6}, {"read": 10}),
-        # These leave an audit event, which asks whether another one has overtaken it before it wrote the head.
-        ("drop_old_replicas", {"read": 29, "list": 6}, {"read": 9}),
+        # These leave audit events, each of which asks whether another one has overtaken it before it wrote the head.
+        ("drop_old_replicas", {"read": 34, "list": 6}, {"read": 9}),
         ("keep_throttle", {"read": 5, "list": 2}, {"read": 2}),
         ("wait_for_batches", {"read": 6, "list": 3}, {"read": 4}),
         ("settle_moves", {"read": 45, "list": 9}, {"read": 16}),

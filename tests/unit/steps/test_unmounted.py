@@ -1,17 +1,26 @@
 """A share that is not mounted, or a bucket that does not exist, looks empty: steps wait, and write nothing there."""
 
 import pytest
-from tests.steps_lab import StillWaiting, move
+from tests.steps_lab import WHOLE, StillWaiting, move
 from upath import UPath
 
 from kafka_reassignment.advice import Rerun
-from kafka_reassignment.errors import LockLostError, RecordError, RecordsMissingError, is_worth_a_retry
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    LockLostError,
+    RecordError,
+    RecordsMissingError,
+    is_worth_a_retry,
+)
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.waiting import Failed
 from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.cancel import stop
 from kafka_reassignment.steps.chain import wait_for_batches
 from kafka_reassignment.steps.report import write_report
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.throttle import keep_throttle
 from kafka_reassignment.steps.verify import verify
 
@@ -63,6 +72,21 @@ def test_another_step_fails_so_that_it_is_tried_again_and_writes_nothing(unmount
 def test_no_step_after_it_takes_an_empty_place_for_the_end(unmounted, step):
     with pytest.raises(RecordsMissingError):
         step(unmounted)
+    assert list(unmounted.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda run: stop(run.context, WHOLE, by="bob"),
+        lambda run: stop(run.context, CancelScope(foreign=True), by="bob", roll_back=True),
+        lambda run: resume(run.context, by="bob", has_run=True),
+    ],
+    ids=["stop", "stop and roll back, moves of others as well", "resume"],
+)
+def test_an_order_about_a_reassignment_that_is_not_there_leaves_nothing_that_would_look_like_a_record(unmounted, order):
+    with pytest.raises(InvalidRequestError):
+        order(unmounted)
     assert list(unmounted.folder.iterdir()) == []
 
 
