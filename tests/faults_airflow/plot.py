@@ -61,7 +61,7 @@ FAULTS_OF_AN_ENDING = (
     Act.DELETE_LEADER_RATES,
     Act.STORE_UNREACHABLE,
 )
-"""What strikes while a roll back or a successor is under way."""
+"""What strikes while a roll back or a successor copies."""
 
 
 @dataclass(frozen=True, slots=True)

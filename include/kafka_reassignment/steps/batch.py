@@ -24,6 +24,7 @@ from kafka_reassignment.errors import (
     PartialRefusalError,
     ReassignmentError,
     ReassignmentInProgressError,
+    ThrottleRefusedError,
     WindowClosedError,
     error_of,
     name_some,
@@ -89,7 +90,12 @@ def set_throttle(run: RunContext, number: int) -> None:
         if not left.steps:
             event.summary = f"batch {number} has nothing left to copy; no throttle is set"
             return
-        ensure_throttle(run, left, event)
+        try:
+            ensure_throttle(run, left, event)
+        except ThrottleRefusedError:
+            # No try comes after this one, and Airflow runs no teardown of a setup that has failed.
+            clear_idle_throttle(run, RecordView(run.record), number)
+            raise
         event.summary = f"throttle of batch {number} in place"
 
 

@@ -14,6 +14,7 @@ from tests.unit.steps.throttle_lab import (
 from kafka_reassignment.advice import Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.throttle import (
     FOLLOWER_REPLICAS,
+    THROTTLE_KEYS,
     Side,
 )
 from kafka_reassignment.errors import (
@@ -25,7 +26,7 @@ from kafka_reassignment.errors import (
     ThrottleMissingError,
     is_worth_a_retry,
 )
-from kafka_reassignment.model import ConfigChange, ConfigOperation, Refusal, ResourceKind
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, ResourceKind
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered, approval
@@ -162,6 +163,20 @@ def test_a_lasting_refusal_is_final_and_says_what_to_correct_and_of_what(reassig
     assert refusing.altered == []
     refusing.refusal = None
     run.do_all("set_throttle", "submit_batch")
+
+
+def test_a_throttle_that_is_refused_for_good_leaves_no_part_of_it(reassignment, refusing):
+    """Leaders would stay at the low rate with which copies begin; no teardown runs where the setup has failed."""
+    brokers = [ConfigResource.broker(b) for b in range(1, 7)]
+    before = refusing.describe_configs(brokers, THROTTLE_KEYS)
+    run = reassignment(MOVES)
+    with pytest.raises(ThrottleMissingError, match="the platform team's only"):
+        run.do("set_throttle")
+    assert refusing.describe_configs(brokers, THROTTLE_KEYS) == before
+    assert run.record.journal().is_settled
+    refusing.refusal = None
+    run.do_all()
+    assert run.replicas()["orders-0"] == (1, 3)
 
 
 def test_a_refusal_that_passes_is_waited_for_beside_the_resource_that_it_is_of(reassignment, refusing):

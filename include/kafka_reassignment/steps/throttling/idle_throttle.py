@@ -1,4 +1,4 @@
-"""The throttle of a batch that does not begin, or go on, after all: it waits for a window, or for another client's moves."""
+"""The throttle of a batch that does not begin, or go on, after all: it waits for a window, for another client's moves, or for a person."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_reassignment.steps.throttling.throttle_configs import observe_listed
 
 
 def clear_idle_throttle(run: RunContext, recorded: RecordView, number: int) -> None:
-    """Restore what a throttle replaced that was set for a batch which waits, with an audit event of its own.
+    """Restore what a throttle replaced that was set for a batch which does not begin or waits, with an audit event of its own.
 
     Its leaders would stay at the low rate with which copies begin, and its lists name replicas that are there: one that
     restarts meanwhile would come back slowly, and so would the copies of another client that has taken a partition over
@@ -25,7 +25,7 @@ def clear_idle_throttle(run: RunContext, recorded: RecordView, number: int) -> N
     if needed_replicas(listed, observe_listed(run, listed)).copying:
         return
     event, began = AuditDraft(), run.now()
-    event.summary = f"batch {number} waits: {restore_configs(run, event)}"
+    event.summary = f"nothing copies under the throttle of batch {number}: {restore_configs(run, event)}"
     if event.facts["throttle"]["changes"]:
         run.write_event("clear_idle_throttle", number, began, event)
 
