@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from tests.announced import unannounced_drops
 from tests.faults.actions import Interference
 from tests.faults.plan import Scenario
 from tests.faults.runner import ScenarioRun
@@ -171,7 +172,7 @@ def _with_others(before: Configs, changes: list[ConfigChange]) -> Configs:
 
 
 def _about_audit(record: Record, story: Story) -> Iterator[str]:
-    """The chain is whole, and every finished try has left exactly one event."""
+    """The chain is whole, every finished try has left exactly one event for its end, and drops are announced."""
     try:
         record.audit.verify()
         events = list(record.audit)
@@ -180,11 +181,15 @@ def _about_audit(record: Record, story: Story) -> Iterator[str]:
         return
     by_try: defaultdict[int, list[AuditEvent]] = defaultdict(list)
     for event in events:
+        if event.outcome == "begun":
+            continue
         if event.step in ACTS_OF_A_LOOK and event.step != event.actor.task_id:
             if event.outcome != "succeeded":
                 yield f"audit: {event.step} by {event.actor.task_id} has ended as {event.outcome}"
         else:
             by_try[event.actor.try_number].append(event)
+    if unannounced := unannounced_drops(events):
+        yield f"audit: no event announces the drop of {unannounced}"
     for one in story.tries:
         found = [e.outcome for e in by_try.pop(one.actor.try_number, [])]
         if found not in _events_of(one):

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tests.announced import unannounced_drops
 from tests.simulation.config_account import is_rate
 from tests.simulation.controller_state import entries_of
 from tests.simulation.damage import is_damaged
@@ -468,10 +469,12 @@ def _audit(play: Play) -> list[str]:
                 if not record.exists:
                     continue
                 record.audit.verify()
-                events = {(e.actor.run_id, e.actor.task_id, e.actor.try_number) for e in record.audit}
+                trail = list(record.audit)
             except RecordError as error:
                 found.append(f"the audit trail of {run.run_id}: {error}")
                 continue
+            found += [f"no event announces the drop of {p}" for p in unannounced_drops(trail)]
+            events = {(e.actor.run_id, e.actor.task_id, e.actor.try_number) for e in trail}
             mine = {(run_id, task_id, number) for whose, run_id, task_id, number in tries if whose == run.run_id}
             for run_id, task_id, number in sorted(mine - events):
                 found.append(f"try {number} of {task_id} of {run_id} left no audit event")
