@@ -107,8 +107,8 @@ class ReassignmentRequest(BaseModel):
         default=False,
         title="Require approval",
         description=(
-            "Wait until a person approves the plan. Off: only a plan that is large is approved, by the settings approve_from_gb "
-            "and approve_from_hours."
+            "Wait until a person approves the plan. Off: a person is asked about a large plan alone (settings approve_from_gb "
+            "and approve_from_hours), and never about a roll back."
         ),
     )
     second_approver: bool = Field(
@@ -130,7 +130,7 @@ class ReassignmentRequest(BaseModel):
     mode: Literal["fewest_bytes", "balanced"] = Field(
         default="fewest_bytes",
         title="Mode",
-        description="For decommission and add_brokers: copy as few bytes as possible, or balance the brokers.",
+        description="For decommission, add_brokers, replication_factor and restore_racks: copy as few bytes as possible, or balance the brokers as well.",
     )
     tolerance: float = Field(
         default=0.10,
@@ -142,7 +142,7 @@ class ReassignmentRequest(BaseModel):
     balance_leaders: bool | None = Field(
         default=None,
         title="Balance leaders",
-        description="Balance preferred leaders as well. Not set: only in jobs that balance.",
+        description="Balance preferred leaders as well. Not set: in rebalance and leaders, and in mode balanced of decommission and add_brokers.",
     )
     replication_factor: int | None = Field(
         default=None,
