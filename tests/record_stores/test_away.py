@@ -75,4 +75,4 @@ def test_a_reassignment_whose_store_is_away_before_each_step_ends_as_if_it_had_n
     assert run.configs("orders") == before
     record = base.store.record(run.cluster_id, run.reassignment_id)
     assert record.verify_audit() >= len(BATCH_STEPS)
-    assert [e.step for e in record.audit if e.batch == 1] == list(BATCH_STEPS[:-1])
+    assert [e.step for e in record.audit if e.batch == 1 and e.outcome != "begun"] == list(BATCH_STEPS[:-1])
