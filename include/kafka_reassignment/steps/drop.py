@@ -50,12 +50,12 @@ SETTLE_SECONDS = 5
 def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> WaitResult:
     """Wait until every partition of the batch is at its target; each look drops what may be dropped now.
 
-    Each slice is submitted right after a look at its ISR. What may not be dropped now (a replica of the target has left
-    the ISR) keeps all its replicas, and the next look tries again. When all are there, the new preferred leaders are
-    elected (KIP-435 does so in the step that adds them). An audit event says what a look is about to drop before it does;
-    a look that submitted something and has to wait leaves another one. Partitions that another client moved or cancelled are left out; the rest goes on. So does it
-    without partitions of which a broker is dead, after a while (``leave_open``). What a cancel has taken out of the
-    batch and carries on is waited for.
+    Each slice is submitted right after a look at its ISR. What may not be dropped now (a replica of the target has
+    left the ISR) keeps all its replicas, and the next look tries again. When all are there, the new preferred
+    leaders are elected (KIP-435 does so in the step that adds them). An audit event says what a look is about to
+    drop before it does; a look that submitted something and has to wait leaves another one. Partitions that another
+    client moved or cancelled are left out; the rest goes on. So does it without partitions of which a broker is
+    dead, after a while (``leave_open``). What a cancel has taken out of the batch and carries on is waited for.
 
     ``Failed`` with:
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
