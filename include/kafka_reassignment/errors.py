@@ -318,14 +318,16 @@ PASSING: Mapping[type[ReassignmentError], bool] = {
     RecordUnavailableError: True,
     ThrottleMissingError: True,
     ThrottleRefusedError: False,
+    UnhealthyClusterError: True,
     VariableNotFoundError: True,
 }
 """Which errors can pass without a person. The nearest class of an error counts, so that a kind can be final though its
 base passes; what is not here is final. A waiting step waits for a passing one to pass; other tasks are retried by
 Airflow.
 
-What an unsafe drop, an unhealthy cluster or a window waits for is no error at all: the steps return ``Waiting``. A
-window that has closed before a batch was submitted is one: the task that submits does not wait, ``admit`` does.
+What an unsafe drop or a window waits for is no error at all: the steps return ``Waiting``, and so does ``admit`` while
+the cluster is unhealthy; ``preflight``, which does not wait, is retried. A window that has closed before a batch was
+submitted is an error: the task that submits does not wait, ``admit`` does.
 """
 
 RACED = "RACED_BY_ANOTHER_CLIENT"

@@ -21,6 +21,7 @@ from kafka_reassignment.errors import (
     RecordUnavailableError,
     StoppedError,
     ThrottleMissingError,
+    UnhealthyClusterError,
 )
 from kafka_reassignment.request import MEGABYTE, PACES, Limits, ReassignmentRequest, parse_request
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB, LEAST_RATE_MB
@@ -194,6 +195,7 @@ def test_every_task_is_retried_for_six_minutes_at_least(dags):
         (ClusterUnavailableError("away"), ClusterUnavailableError),
         (RecordUnavailableError("away"), RecordUnavailableError),
         (ThrottleMissingError("not in place"), ThrottleMissingError),
+        (UnhealthyClusterError("out of sync"), UnhealthyClusterError),
         (RecordDamagedError("damaged"), AirflowFailException),
         (InvalidRequestError("wrong"), AirflowFailException),
         (StoppedError("stopped"), AirflowFailException),

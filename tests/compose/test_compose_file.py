@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from fsspec.registry import known_implementations
 from packaging.utils import canonicalize_name
 
 from kafka_lab.airflow import PROJECT
@@ -171,11 +172,24 @@ import {module}
 """
 
 
+def packages_of_the_image() -> set[str]:
+    text = (PROJECT / "requirements/runtime.lock").read_text()
+    return {canonicalize_name(found) for found in re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==", text, re.MULTILINE)}
+
+
+def test_the_image_has_the_packages_that_reach_the_records():
+    """C6: the file system of the place, and the provider of its connection's type."""
+    environment = SERVICES["airflow-scheduler"]["environment"]
+    record = urlsplit(environment["AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI"])
+    assert known_implementations[record.scheme]["class"].partition(".")[0] == "s3fs"
+    assert json.loads(environment[f"AIRFLOW_CONN_{record.username.upper()}"])["conn_type"] == "aws"
+    assert {"s3fs", "apache-airflow-providers-amazon"} <= packages_of_the_image()
+
+
 @pytest.mark.parametrize("name", ["demo", "kafka-secured-keys", "kafka-secured-users"])
 def test_the_image_has_every_package_that_a_service_imports(name):
     """The image has the packages of runtime.lock; what the lab needs for clusters of its own is not among them."""
-    text = (PROJECT / "requirements/runtime.lock").read_text()
-    locked = {canonicalize_name(found) for found in re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==", text, re.MULTILINE)}
+    locked = packages_of_the_image()
     ours = {"kafka-reassignment", "kafka-reassignment-lab"}
     installed = {module: set(map(canonicalize_name, of)) for module, of in packages_distributions().items()}
     absent = {module for module, of in installed.items() if not of & (locked | ours)}

@@ -16,6 +16,7 @@ from kafka_reassignment.plan.tables import read_table, write_table
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.objects import create_object, folders_in, names_in, read_object, write_object
 from kafka_reassignment.record.series import Series
+from kafka_reassignment.steps.base.context import AuditDraft
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -74,6 +75,18 @@ def test_no_two_writers_of_a_series_get_one_number(base):
     claimed = at_once(*(lambda s=s: [s.claim(Note(by="x")) for _ in range(15)] for s in series))
     assert sorted(claimed[0] + claimed[1]) == list(range(1, 31))
     assert Series(base.folder / "notes", Note).last_number() == 30
+
+
+def test_two_writers_of_an_audit_trail_leave_one_chain(base):
+    """C6: a stop and the batch that it stops write at the same time, in two processes that have listed before."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", [(1, 2)])
+    run = Run(cluster, base.folder, [[move("orders", 0, (1, 2), (1, 3))]])
+    writers = [run.context, run.context]
+    assert [writer.record.audit.verify() for writer in writers] == [0, 0]
+    at_once(*(lambda w=w: [w.write_event("admit", 1, NOON, AuditDraft()) for _ in range(10)] for w in writers))
+    assert [writer.record.audit.verify() for writer in writers] == [20, 20]
+    assert [event.sequence for event in run.record.audit] == [*range(1, 21)]
 
 
 def test_one_of_two_reassignments_at_once_locks_the_cluster(base):

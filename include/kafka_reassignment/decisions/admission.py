@@ -46,6 +46,13 @@ class Health:
         """Return those that are not among some partitions: what a batch moves is no reason to hold it up."""
         return Health(*(tuple(p for p in those if p not in own) for _, those in self.kinds))
 
+    def beyond(self, allowed: int) -> Health:
+        """Return all of them where they are more than so many, else none."""
+        return self if self.count > allowed else Health()
+
+
+NONE_UNHEALTHY = Health()
+
 
 def health(
     seen: View,
@@ -90,14 +97,12 @@ def reasons_to_wait(
     batch: Batch,
     seen: View,
     *,
-    cluster_health: Health,
+    unhealthy: Health = NONE_UNHEALTHY,
     foreign: Collection[TopicPartition] = (),
     of_superseded: Mapping[TopicPartition, str] | None = None,
     hung: Mapping[TopicPartition, str] | None = None,
     throttled: Collection[TopicPartition] = (),
-    log_dirs: Iterable[LogDir] = (),
-    keep_free_share: float = 0.1,
-    allowed_unhealthy_partitions: int | None = 0,
+    full: Sequence[str] = (),
     supersede: bool = False,
     goes_without_blocked: bool = False,
     other_reasons: Sequence[str] = (),
@@ -111,15 +116,13 @@ def reasons_to_wait(
     Args:
         batch: the batch to start.
         seen: the batch's own partitions.
-        cluster_health: of all partitions.
+        unhealthy: partitions elsewhere, where they are more than the request allows.
         foreign: partitions that this reassignment does not move and that are in flight, anywhere in the cluster (F30).
         of_superseded: which of these a superseded reassignment has left in flight, and why they are not cancelled yet;
             all others are another client's.
         hung: which of all these do not end by themselves, and why.
         throttled: which of all these copy under the throttle of this reassignment, because it began to.
-        log_dirs: of the receiving brokers; those that report no sizes do not count.
-        keep_free_share: the part of each log dir that has to stay free.
-        allowed_unhealthy_partitions: this many partitions elsewhere may be unhealthy; any number when None.
+        full: which log dirs have too little room, of ``disk_reasons``.
         supersede: moves of other clients of its partitions are cancelled when it is submitted.
         goes_without_blocked: start although no step can start now; all of them are left for later.
         other_reasons: found elsewhere: the maintenance window, ``outpaced``.
@@ -128,7 +131,7 @@ def reasons_to_wait(
     reasons = [
         *other_reasons,
         *([] if goes_without_blocked else _blocked_reasons(expansions_to_submit(batch, seen), beginning)),
-        *_health_reasons(cluster_health.elsewhere(set(batch.partitions)), allowed_unhealthy_partitions),
+        *(f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in unhealthy.kinds if those),
     ]
     staying = of_superseded or {}
     if of_others := sorted(set(foreign) - staying.keys()):
@@ -145,8 +148,7 @@ def reasons_to_wait(
         reasons.append(f"these moves do not end by themselves: {name_some(f'{p} ({why})' for p, why in hung.items())}")
     if throttled:
         reasons.append(f"the throttle of this reassignment is on {name_some(throttled)}, which it began to move")
-    reasons += _disk_reasons(beginning, log_dirs, keep_free_share)
-    return tuple(reasons)
+    return (*reasons, *full)
 
 
 NO_LEADER = "it has no leader, and gets none by itself"
@@ -235,20 +237,20 @@ def _blocked_reasons(due: Expansions, beginning: Batch) -> list[str]:
     ]
 
 
-def _health_reasons(unhealthy: Health, allowed: int | None) -> list[str]:
-    if allowed is None or unhealthy.count <= allowed:
-        return []
-    return [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in unhealthy.kinds if those]
+def disk_reasons(beginning: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:
+    """Return which log dirs have too little room for a batch.
 
-
-def _disk_reasons(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:
-    """A broker puts a new replica where it has the fewest, not where there is room, so the worst log dir counts (F25).
-
+    A broker puts a new replica where it has the fewest, not where there is room, so the worst log dir counts (F25).
     That one gets its share of what the broker receives, or its largest copy, as the planner counts it too.
+
+    Args:
+        beginning: what of the batch does not move yet.
+        log_dirs: of the receiving brokers; those that report no sizes do not count.
+        keep_free_share: the part of each log dir that has to stay free.
     """
     brought: dict[int, int] = {}
     largest: dict[int, int] = {}
-    for step in batch.steps:
+    for step in beginning.steps:
         size = step.reassignment.size_bytes
         for broker in step.reassignment.adding:
             brought[broker] = brought.get(broker, 0) + size

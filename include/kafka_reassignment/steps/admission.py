@@ -9,8 +9,15 @@ from functools import partial
 from itertools import chain
 from typing import Literal
 
-from kafka_reassignment.advice import Rerun, WaitUntil
-from kafka_reassignment.decisions.admission import Health, hung_moves, outpaced, reasons_to_wait
+from kafka_reassignment.advice import Correct, Rerun, WaitUntil
+from kafka_reassignment.decisions.admission import (
+    NONE_UNHEALTHY,
+    Health,
+    disk_reasons,
+    hung_moves,
+    outpaced,
+    reasons_to_wait,
+)
 from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     never_completes,
@@ -19,7 +26,13 @@ from kafka_reassignment.decisions.moves import (
     to_begin,
 )
 from kafka_reassignment.decisions.throttle import Needed, Side
-from kafka_reassignment.errors import BatchIncompleteError, ReassignmentInProgressError, RecordDamagedError, name_some
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    CatchUpTimeoutError,
+    ReassignmentInProgressError,
+    RecordDamagedError,
+    name_some,
+)
 from kafka_reassignment.model import Batch, InFlight, TopicPartition, View
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.models import ProgressNote
@@ -52,7 +65,7 @@ from kafka_reassignment.steps.base.waiting import (
 )
 from kafka_reassignment.steps.left.blocked import WAITED, may_go_without, wait_is_over
 from kafka_reassignment.steps.left.left_open import without_left_open
-from kafka_reassignment.steps.left.left_over import leaderless_though_up, to_elect, to_end_moves
+from kafka_reassignment.steps.left.left_over import leaderless_though_up, to_elect, to_end_moves, to_heal
 from kafka_reassignment.steps.rate import to_change
 from kafka_reassignment.steps.supersede import settle_superseded
 from kafka_reassignment.steps.throttle import keep_throttled
@@ -83,6 +96,7 @@ def admit(
         reassignment's throttle,
             and the time that a batch may take is over.
         InvalidThrottleError: producers write faster than the rate, and that time is over.
+        CatchUpTimeoutError: a log dir is too full or other partitions are unhealthy, and that time is over.
     """
     if done := finished_batch(run, number):
         return done
@@ -122,6 +136,9 @@ def admit(
     outpaced_since = since("outpaced_since") if is_outpaced else None
     if outpaced_since is not None and now >= deadline_of(run, outpaced_since):
         raise outpaced_too_long(run, recorded, batch, held.outpaced, held.new_writes)
+    stuck_since = None if held.ends_by_itself else since("stuck_since")
+    if stuck_since is not None and now >= deadline_of(run, stuck_since):
+        raise _stuck_too_long(run, batch, held)
     clear_idle_throttle(run, recorded, number)
     text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}{held.about_producers}"
     end = expected_end(recorded, run.request, now)
@@ -136,6 +153,7 @@ def admit(
             outpaced_since=outpaced_since,
             hung_since=hung_since,
             blocked_since=since("blocked_since") if held.is_blocked else None,
+            stuck_since=stuck_since,
         )
     )
     return Waiting(text, until=now + LONGEST_WAIT)
@@ -148,7 +166,8 @@ class Held:
     ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has
     the reasons why a rate can never finish, by side and broker, and ``new_writes`` what each would have to copy of new
     writes alone, in bytes per second. ``throttled`` is what moves of other clients copy that this reassignment began:
-    its rate decides how long they take. ``foreign`` is all that is in flight beside the batch, ``of_superseded`` which of
+    its rate decides how long they take. ``waits_for_window``: that is among the reasons. ``unhealthy`` are the partitions
+    of the cluster that are more than the request allows, and ``full`` says which log dirs have too little room. ``foreign`` is all that is in flight beside the batch, ``of_superseded`` which of
     that superseded reassignments have left, and why it stays. ``moved_by_others`` shows these partitions. ``about_producers``
     says whose producers wait for the copies; that is no reason to wait.
     """
@@ -162,9 +181,17 @@ class Held:
     foreign: Mapping[TopicPartition, InFlight]
     of_superseded: Mapping[TopicPartition, str]
     throttled: Needed
+    waits_for_window: bool
+    unhealthy: Health
+    full: tuple[str, ...]
     live_brokers: frozenset[int]
     moved_by_others: View
     about_producers: str
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether a reason takes its time and then passes: a window that opens, a move that nothing keeps from its end."""
+        return self.waits_for_window or not self.foreign.keys() <= self.hung.keys() | set(self.throttled.copying)
 
 
 def why_held(
@@ -214,19 +241,20 @@ def why_held(
     )
     written, rates = writes_and_rates(run, recorded, beginning, view, samples)
     too_slow = outpaced(written, rates)
+    unhealthy = _unhealthy(run, recorded, batch)
+    log_dirs = log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs
+    full = disk_reasons(to_begin(batch, view, supersede=request.supersede), log_dirs, request.keep_free_share)
     reasons = reasons_to_wait(
         batch,
         view,
-        cluster_health=_health(run, recorded),
+        unhealthy=unhealthy,
         foreign=foreign,
         of_superseded=of_superseded,
         hung=hung,
         throttled=throttled.copying,
-        log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
-        keep_free_share=request.keep_free_share,
+        full=full,
         supersede=request.supersede,
         goes_without_blocked=goes_without,
-        allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         other_reasons=(*about_window, *too_slow.values()),
     )
     return Held(
@@ -239,16 +267,36 @@ def why_held(
         foreign,
         of_superseded,
         throttled,
+        bool(about_window),
+        unhealthy,
+        tuple(full),
         view.live_brokers,
         moved_by_others,
         producers_wait_in_words(batch, view),
     )
 
 
-def _health(run: RunContext, recorded: RecordView) -> Health:
+def _unhealthy(run: RunContext, recorded: RecordView, batch: Batch) -> Health:
+    """Return the partitions elsewhere because of which the request wants to pause: none where they are few enough."""
     if not run.request.pause_while_unhealthy:
-        return Health()
-    return cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
+        return NONE_UNHEALTHY
+    found = cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
+    return found.elsewhere(set(batch.partitions)).beyond(run.request.allowed_unhealthy_partitions)
+
+
+def _stuck_too_long(run: RunContext, batch: Batch, held: Held) -> CatchUpTimeoutError:
+    """The batch waits for what may never pass: full log dirs, or partitions elsewhere that stay unhealthy."""
+    unhealthy = observe_replicas(run.cluster, [p for _, those in held.unhealthy.kinds for p in those])
+    return CatchUpTimeoutError(
+        f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min in vain: {'; '.join(held.reasons)}",
+        *to_heal(run, unhealthy),
+        *(
+            [Correct("free space there, or lower the limits with kafka_reassignment_limits and rerun start_batches")]
+            if held.full
+            else ()
+        ),
+        Rerun("admit", batch=batch.number),
+    )
 
 
 def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: Held) -> ReassignmentInProgressError:
@@ -320,7 +368,7 @@ def _since(
     recorded: RecordView,
     number: int,
     began: datetime,
-    what: Literal["outpaced_since", "hung_since", "blocked_since"],
+    what: Literal["outpaced_since", "hung_since", "blocked_since", "stuck_since"],
 ) -> datetime:
     """Return since when every look has found that: a batch may have waited for weeks for other reasons."""
     before = recorded.progress()

@@ -135,11 +135,8 @@ def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
         recorded = RecordView(run.record)
         refuse_resumed(run, recorded, scope)
         result, *_ = act(run, recorded, scope)
-        event.facts = dict(vars(result))
-        if result.has_acted:
-            acted = (*result.cancelled, *result.settled)
-            run.note_replicas_after(event, [TopicPartition.parse(p) for p in acted])
-        event.summary = result.in_words
+        event.facts, event.summary = dict(vars(result)), result.in_words
+        _note_replicas_after(run, event, result)
         return result
 
 
@@ -171,7 +168,8 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     if decided.complete:
         return done(decided)
     if result.has_acted:
-        event = AuditDraft(summary=result.in_words, facts=vars(result))
+        event = AuditDraft(summary=result.in_words, facts=dict(vars(result)))
+        _note_replicas_after(run, event, result)
         run.write_event("cancel_moves", None, run.now(), event)
     waiting = decided.unsettled
     deadline = started_at + _time_to_settle(run)
@@ -188,6 +186,12 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
             scope.again(run.record),
         )
     return Waiting(_waiting_text(decided) + about_throttle, until=deadline)
+
+
+def _note_replicas_after(run: RunContext, event: AuditDraft, result: CancelResult) -> None:
+    if result.has_acted:
+        acted = (*result.cancelled, *result.settled)
+        run.note_replicas_after(event, [TopicPartition.parse(p) for p in acted])
 
 
 def _goes_without_at(run: RunContext, recorded: RecordView, scope: CancelScope, decided: Settling) -> datetime | None:

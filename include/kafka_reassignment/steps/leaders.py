@@ -83,6 +83,8 @@ def elect_leaders(run: RunContext) -> None:
             for moves in in_slices(tried, SLICE):
                 again += _elect(run, moves, _observed(run, moves), found)
         event.summary, event.facts = found.in_words, found.facts
+        if found.elected:
+            run.note_replicas_after(event, found.elected)
         for partition, reason in found.refused.items():
             run.log.warning("%s is not led by its preferred leader: %s", partition, reason)
 

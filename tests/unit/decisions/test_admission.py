@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from kafka_reassignment.decisions.admission import (
     Health,
+    disk_reasons,
     health,
     inbound_bytes_per_second,
     new_writes,
     outpaced,
     reasons_to_wait,
 )
+from kafka_reassignment.decisions.moves import to_begin
 from kafka_reassignment.decisions.samples import Sample
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.model import (
@@ -40,8 +43,13 @@ def seen(replicas: Replicas = (1, 2), isr: Replicas = (1, 2), *, live: frozenset
     return View(live, {OURS: PartitionState(replicas, frozenset(isr), 1)}, min_insync_replicas={"orders": 1})
 
 
-def gate(view: View | None = None, **facts: object) -> tuple[str, ...]:
-    return reasons_to_wait(BATCH, view or seen(), **({"cluster_health": Health()} | facts))  # type: ignore[arg-type]
+def gate(
+    view: View | None = None, *, log_dirs: Sequence[LogDir] = (), keep_free_share: float = 0.1, **facts: object
+) -> tuple[str, ...]:
+    view = view or seen()
+    beginning = to_begin(BATCH, view, supersede=bool(facts.get("supersede")))
+    full = disk_reasons(beginning, log_dirs, keep_free_share)
+    return reasons_to_wait(BATCH, view, full=full, **facts)  # type: ignore[arg-type]
 
 
 def test_a_quiet_cluster_admits_the_batch() -> None:
@@ -59,12 +67,12 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
             {"foreign": {OTHER}, "of_superseded": {OTHER: "1 is out of sync"}},
             "what was superseded still moves payments-7 (1 is out of sync): it is cancelled as soon as that is safe",
         ),
-        ({"cluster_health": Health(offline=(OTHER,))}, "1 partitions are offline (payments-7)"),
+        ({"unhealthy": Health(offline=(OTHER,))}, "1 partitions are offline (payments-7)"),
         (
-            {"cluster_health": Health(under_min_isr=(OTHER,))},
+            {"unhealthy": Health(under_min_isr=(OTHER,))},
             "1 partitions are under min.insync.replicas (payments-7)",
         ),
-        ({"cluster_health": Health(under_replicated=(OTHER,))}, "1 partitions are under-replicated (payments-7)"),
+        ({"unhealthy": Health(under_replicated=(OTHER,))}, "1 partitions are under-replicated (payments-7)"),
         ({"other_reasons": ("too slow",)}, "too slow"),
         (
             {"log_dirs": [LogDir(3, "/b", 1000 * MB, 150 * MB)]},
@@ -103,16 +111,11 @@ def test_the_worst_log_dir_counts_and_one_without_sizes_does_not() -> None:
 def test_log_dirs_share_what_a_broker_receives_as_the_planner_counts_it() -> None:
     """Else a plan that fits would be held back for ever: nothing makes room for all of it on one of them."""
     two = Batch(1, tuple(Step(Reassignment(TopicPartition("orders", n), (1, 2), (3, 2), 100 * MB)) for n in (0, 1)))
-    view = View(
-        ALL,
-        {p: PartitionState((1, 2), frozenset((1, 2)), 1) for p in two.partitions},
-        min_insync_replicas={"orders": 1},
-    )
     dirs = [LogDir(3, name, 1000 * MB, 280 * MB) for name in ("/a", "/b")]
-    assert not reasons_to_wait(two, view, cluster_health=Health(), log_dirs=dirs)
-    assert reasons_to_wait(two, view, cluster_health=Health(), log_dirs=dirs[:1])
+    assert not disk_reasons(two, dirs, 0.1)
+    assert disk_reasons(two, dirs[:1], 0.1)
     small = [replace(one, usable_bytes=190 * MB) for one in dirs]
-    assert reasons_to_wait(two, view, cluster_health=Health(), log_dirs=small), "one copy alone does not fit"
+    assert disk_reasons(two, small, 0.1), "one copy alone does not fit"
 
 
 @pytest.mark.parametrize("supersede", [False, True])
@@ -123,9 +126,10 @@ def test_there_has_to_be_room_for_what_another_client_moves_only_where_it_is_sup
 
 def test_a_batch_is_not_held_back_by_what_its_own_partitions_suffer_from() -> None:
     expanded = seen((1, 2, 3), (1, 2))
-    own_trouble = Health(under_replicated=(OURS,))
-    assert not gate(expanded, cluster_health=own_trouble, log_dirs=[LogDir(3, "/a", 100, 0)])
-    assert not gate(seen((1, 2), (1,)), cluster_health=own_trouble)
+    own_trouble = Health(under_replicated=(OURS,)).elsewhere(BATCH.partitions)
+    assert own_trouble == Health()
+    assert not gate(expanded, unhealthy=own_trouble, log_dirs=[LogDir(3, "/a", 100, 0)])
+    assert not gate(seen((1, 2), (1,)), unhealthy=own_trouble)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +152,8 @@ def test_replicas_that_leave_may_be_down_even_below_min_isr() -> None:
 
 def test_as_many_unhealthy_partitions_as_the_request_allows_are_no_reason() -> None:
     unhealthy = Health(under_replicated=(OTHER, TopicPartition("payments", 8)))
-    assert not gate(cluster_health=unhealthy, allowed_unhealthy_partitions=2)
-    assert gate(cluster_health=unhealthy, allowed_unhealthy_partitions=1)
+    assert not gate(unhealthy=unhealthy.beyond(2))
+    assert gate(unhealthy=unhealthy.beyond(1))
 
 
 # Health

@@ -1,15 +1,25 @@
 """What the record has written survives a power cut, whole, at whatever moment it comes."""
 
+from datetime import UTC, datetime
+
 import pytest
 from tests.simulation.disk import SimDisk
 from tests.simulation.files import use
 from tests.simulation.stand_ins import in_place
+from tests.steps_lab import move, write_plan
 
 from kafka_reassignment import places
+from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan import tables
+from kafka_reassignment.plan.store import forget_read_plans, read_batch, read_target
 from kafka_reassignment.record import objects
+from kafka_reassignment.record.models import RecordedRequest
+from kafka_reassignment.record.operator_commands import Revision
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
 pytestmark = pytest.mark.quick
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Died(BaseException):
@@ -87,3 +97,30 @@ def test_tables_that_other_code_wrote_are_flushed_as_a_whole(disk):
     objects.flush_tree(root / "plan")
     disk.power_cut("names")
     assert objects.read_object(root / "plan" / "steps" / "part-00000.parquet") == b"steps"
+
+
+@pytest.mark.parametrize("losing", ["names", "contents"])
+@pytest.mark.parametrize("last", ["frozen", "revised"])
+def test_the_tables_of_a_plan_are_there_after_a_power_cut_once_it_is_frozen(disk, losing, last):
+    """C2: the steps would otherwise find the hash of a plan, and no plan."""
+    record = RecordStore(use(disk)).record("c", "r")
+    request = ReassignmentRequest(job=Job.REBALANCE, throttle_mb_per_second=5)
+    record.write_request(
+        RecordedRequest(cluster_id="c", reassignment_id="r", started_at=NOON, requested_by="ann", request=request)
+    )
+    batches = [[move("orders", 0, (1, 2), (1, 3))]]
+    record.freeze_plan(write_plan(record.plan_uri, batches, frozen_at=NOON))
+    if last == "revised":
+        disk.power_cut("names")  # what is lost from here on is the revision's
+        place = record.new_plan_place(NOON, "start_batches")
+        revised = write_plan(record.uri_of(place), batches, frozen_at=NOON)
+        assert record.revise_plan(
+            0,
+            Revision(
+                at=NOON, first_batch=1, batches=1, place=place, plan_hash=revised.plan_hash, limits=Limits(), reason="P"
+            ),
+        )
+    disk.power_cut(losing)
+    forget_read_plans()
+    assert read_batch(record.plan_refs()(1), 1).partitions == (TopicPartition("orders", 0),)
+    assert [m.target for m in read_target(record.plan_ref())] == [(1, 3)]

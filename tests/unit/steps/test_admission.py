@@ -9,15 +9,17 @@ from tests.steps_lab import OWN_STEPS, StillWaiting, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, entries
 from tests.unit.steps.verify_lab import set_min_insync
 
-from kafka_reassignment.advice import Rerun, StartBrokers, Trigger
+from kafka_reassignment.advice import Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.throttle import RateChange, Side
 from kafka_reassignment.errors import (
+    CatchUpTimeoutError,
     DeadlinePassedError,
     InvalidRequestError,
     InvalidThrottleError,
     ReassignmentInProgressError,
     UnhealthyClusterError,
+    is_worth_a_retry,
 )
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
@@ -54,6 +56,10 @@ def test_an_unhealthy_cluster_is_refused_and_the_lock_is_released(reassignment, 
         run_preflight(run)
     assert "bring their brokers back first" in str(error.value.advice[0])
     assert run.store.lock_owner(run.cluster_id) is None
+    assert is_worth_a_retry(error.value), "B3: a follower may have left the ISR for a second"
+    cluster.catch_up_all()
+    run_preflight(run)
+    assert run.store.lock_owner(run.cluster_id).reassignment_id == "second"
 
 
 def test_as_many_unhealthy_partitions_as_the_request_tolerates_are_let_pass(reassignment, cluster):
@@ -258,6 +264,79 @@ def test_trouble_elsewhere_pauses_the_chain_when_that_is_asked(reassignment, clu
         run.do("admit")
     cluster.catch_up_all()
     run.do("admit")
+
+
+def test_as_many_unhealthy_partitions_as_the_request_allows_pause_nothing(reassignment, cluster):
+    """B1: one unhealthy partition that the request allows held the whole chain."""
+    run = reassignment(MOVES, pause_while_unhealthy=True, allowed_unhealthy_partitions=1)
+    cluster.create_topic("elsewhere", [(3, 4)])
+    cluster.fall_behind(ORDERS_3, 2)
+    run.do("admit")
+    cluster.fall_behind(TopicPartition("elsewhere", 0), 4)
+    with pytest.raises(
+        StillWaiting, match=r"batch 1 waits: 2 partitions are under-replicated \(elsewhere-0, orders-3\)"
+    ):
+        run.do("admit")
+
+
+def waits_in_vain(run, reason):
+    """Let a batch wait for as long as its request allows; return the error that ends the wait."""
+    began = run.clock.now
+    for seconds in (29 * 60, 60):
+        with pytest.raises(StillWaiting, match=reason):
+            run.wait("admit", started_at=began)
+        run.clock.sleep(seconds)
+    with pytest.raises(CatchUpTimeoutError, match=f"Batch 1 waited 30 min in vain: {reason}") as error:
+        run.wait("admit", started_at=began)
+    return error.value
+
+
+def test_trouble_elsewhere_is_waited_for_as_long_as_the_request_allows(reassignment, cluster):
+    run = reassignment(MOVES, pause_while_unhealthy=True, catch_up_timeout_minutes=30)
+    cluster.create_topic("elsewhere", [(5, 6)])
+    cluster.kill(6)
+    error = waits_in_vain(run, r"1 partitions are under-replicated \(elsewhere-0\)")
+    assert not is_worth_a_retry(error)
+    assert error.advice == (
+        StartBrokers((6,)),
+        WaitUntil("all replicas of elsewhere-0 are in sync"),
+        Rerun("admit", batch=1),
+    )
+    cluster.restart(6)
+    cluster.catch_up_all()
+    run.do_all()
+    assert run.record.finished_batches() == {1}
+
+
+def test_a_full_disk_is_waited_for_as_long_as_the_request_allows(reassignment, cluster):
+    cluster.disk_bytes = 2_500_000
+    run = reassignment(MOVES, catch_up_timeout_minutes=30)
+    error = waits_in_vain(run, "log dir /data of broker 3 has room for")
+    room, again = error.advice
+    assert "free space there, or lower the limits" in str(room)
+    assert again == Rerun("admit", batch=1)
+    cluster.disk_bytes = 500_000_000
+    run.do_all()
+    assert run.record.finished_batches() == {1}
+
+
+@pytest.mark.parametrize("beside", ["another client moves a partition", "the window is closed"])
+def test_only_time_in_which_nothing_passes_by_itself_counts(reassignment, cluster, beside):
+    asked = {"windows": ["mon-sun 13:00-18:00"]} if beside == "the window is closed" else {}
+    run = reassignment(MOVES, pause_while_unhealthy=True, catch_up_timeout_minutes=30, **asked)
+    began = run.clock.now
+    cluster.fall_behind(ORDERS_3, 2)
+    if not asked:
+        cluster.alter_reassignments({TopicPartition("orders", 2): (3, 5)})
+    for _ in range(6):
+        with pytest.raises(StillWaiting, match="under-replicated"):
+            run.wait("admit", started_at=began)
+        run.clock.sleep(10 * 60 - 1)
+    if not asked:
+        cluster.advance(60)
+        assert not cluster.list_reassignments()
+    run.clock.sleep(60)
+    waits_in_vain(run, r"1 partitions are under-replicated \(orders-3\)")
 
 
 def test_dead_brokers_that_any_job_moves_away_from_are_no_reason_to_wait(reassignment, cluster):

@@ -107,6 +107,24 @@ def test_the_id_of_what_has_ended_is_refused_to_another_request(tmp_path, ended)
     assert list(run.record.audit)[-1].outcome == "failed"
 
 
+@pytest.mark.parametrize("run_id", ["hold.json", "lock.json", "lock", "audit-heads"])
+def test_a_run_id_that_is_a_name_of_the_record_is_opened_carried_out_and_leaves_the_cluster_free(tmp_path, run_id):
+    """C8: preflight failed, and the cluster stayed locked."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", [(1, 2)])
+    before = Run(cluster, UPath(tmp_path), [], reassignment_id="before")
+    before.store.release(before.cluster_id, "before")
+    preflight(before.context_of(before.store.record(before.cluster_id, run_id)), REQUEST, "ann")
+    assert before.store.lock_owner(before.cluster_id).reassignment_id == run_id
+    run = Run(cluster, UPath(tmp_path), [[move("orders", 0, (1, 2), (1, 3))]], reassignment_id=run_id)
+    run.when_waiting = cluster.catch_up_all
+    run.run_batches()
+    run.finish()
+    assert run.replicas()["orders-0"] == (1, 3)
+    assert run.store.lock_owner(run.cluster_id) is None
+    assert {record.reassignment_id for record in run.store.records(run.cluster_id)} == {"before", run_id}
+
+
 SCHEDULED = "scheduled__2026-01-10T21:00:00+00:00"
 
 

@@ -1,5 +1,6 @@
 """What copies because of a reassignment is under its throttle at every look."""
 
+import contextlib
 from datetime import timedelta
 
 import pytest
@@ -41,7 +42,9 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.waiting import Failed, Waiting
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.cancel import settle_moves
+from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttling.restore import adopt_debts, restore_configs
 
@@ -69,6 +72,31 @@ def test_a_superseded_batch_that_is_cleared_leaves_its_successors_throttle(reass
     assert not at_full_speed(cluster)
     cluster.catch_up_all()
     then.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+
+
+def test_the_run_of_what_was_superseded_that_is_cleared_changes_nothing_while_its_successor_copies(
+    reassignment, cluster
+):
+    """A1: all six tasks of the red batch run are cleared at once."""
+    first = reassignment(MOVES)
+    first.do_all("admit", "set_throttle", "submit_batch")
+    asked = {"job": "rebalance", "throttle_mb_per_second": 10, "supersede": True}
+    preflight(first.context_of(first.store.record(first.cluster_id, "second")), asked, "bob")
+    assert first.record.journal().is_settled, "its debts are the successor's"
+    then = reassignment([move("orders", 0, (1, 2), (1, 4))], reassignment_id="second", supersede=True)
+    then.start()
+    then.do_all("admit", "set_throttle", "submit_batch")
+    configs, in_flight = then.configs("orders"), cluster.list_reassignments()
+    assert in_flight
+    for step in BATCH_STEPS[:-1]:  # the last one looks at runs
+        with contextlib.suppress(ReassignmentError):
+            first.do(step)
+        assert (then.configs("orders"), cluster.list_reassignments()) == (configs, in_flight), step
+    assert cluster.copying()
+    assert not at_full_speed(cluster)
+    cluster.catch_up_all()
+    then.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert then.replicas()["orders-0"] == (1, 4)
 
 
 def test_a_copy_that_an_earlier_batch_left_keeps_its_throttle_and_the_rates_of_its_brokers(reassignment, cluster):

@@ -78,7 +78,8 @@ class AuditDraft:
     def note_replicas_after(self, seen: Mapping[TopicPartition, PartitionState]) -> None:
         """Add what the cluster shows of the partitions since the step has acted."""
         self.facts["replicas_after"] = {
-            str(p): {"replicas": list(state.replicas), "isr": sorted(state.isr)} for p, state in sorted(seen.items())
+            str(p): {"replicas": list(state.replicas), "isr": sorted(state.isr), "leader": state.leader}
+            for p, state in sorted(seen.items())
         }
 
 

@@ -96,15 +96,10 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
         start = (StartBrokers(tuple(sorted(down))),) if down else ()
         return (*start, *run.store.locked_by(owner, run.record.cluster_id, Rerun("verify")).advice)
     unhealthy = _too_unhealthy(run, movable)
-    down |= {b for s in unhealthy.partitions.values() for b in s.replicas} - seen.live_brokers
     in_flight = run.cluster.list_reassignments()
     params = {"job": str(Job.APPLY_JSON), "reassignment_json": render_plan(movable), **_how(run.request)}
-    behind = name_some(sorted(unhealthy.partitions))
     return (
-        *to_end_moves(observe_replicas(run.cluster, in_flight), also_down=down),
-        *to_elect(leaderless_though_up(unhealthy) - in_flight.keys(), unhealthy),
-        *to_repair_log_dirs(run, unhealthy),
-        *((WaitUntil(f"all replicas of {behind} are in sync"),) if unhealthy.partitions else ()),
+        *to_heal(run, unhealthy, in_flight=observe_replicas(run.cluster, in_flight), also_down=down),
         *((WaitUntil("the moves of other clients have ended"),) if in_flight else ()),
         Trigger(DAG_ID, params),
         WaitUntil("that reassignment has ended"),
@@ -219,6 +214,28 @@ def to_end_moves(
         *start,
         *((Trigger(CANCEL_DAG_ID, cancel),) if never else ()),
         *to_elect(leaderless_though_up(seen) & moves.keys(), seen),
+    )
+
+
+def to_heal(
+    run: RunContext, unhealthy: View, *, in_flight: View | None = None, also_down: Collection[int] = ()
+) -> tuple[Advice, ...]:
+    """Return what brings all replicas of unhealthy partitions back in sync, and helps moves that do not end by themselves.
+
+    Args:
+        run: whose cluster it is.
+        unhealthy: the partitions.
+        in_flight: the partitions that other clients move.
+        also_down: further brokers to bring back.
+    """
+    moved = in_flight or View(unhealthy.live_brokers, {})
+    down = {b for s in unhealthy.partitions.values() for b in s.replicas} - unhealthy.live_brokers
+    behind = name_some(sorted(unhealthy.partitions))
+    return (
+        *to_end_moves(moved, also_down={*down, *also_down}),
+        *to_elect(leaderless_though_up(unhealthy) - moved.in_flight.keys(), unhealthy),
+        *to_repair_log_dirs(run, unhealthy),
+        *((WaitUntil(f"all replicas of {behind} are in sync"),) if unhealthy.partitions else ()),
     )
 
 
