@@ -4,32 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.airflow.lab import move_json, replicas
-from tests.throttled import unthrottled
+from tests.throttle_watch import ThrottleWatch
 
 from kafka_lab.data import fill_topics
-from kafka_lab.watcher import Watcher
-from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, batch_run_id
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.slow]
-
-
-class ThrottleWatch(Watcher):
-    """Looks all the time whether something copies without a throttle."""
-
-    def __init__(self, bootstrap_servers: str, partitions: list[TopicPartition]) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.looks = 0
-        self._servers = bootstrap_servers
-        self._partitions = partitions
-
-    def _watch(self) -> None:
-        with open_cluster(ClusterSettings.of({"bootstrap.servers": self._servers}, name="watch")) as port:
-            while not self._over.wait(0.3):
-                self.found += unthrottled(port, self._partitions)
-                self.looks += 1
 
 
 def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
@@ -51,7 +32,10 @@ def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
         reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=batch)
         assert port.list_reassignments()
 
-    with ThrottleWatch(kafka.bootstrap_servers, [TopicPartition(topic, n) for n in range(3)]) as watch:
+    partitions = [TopicPartition(topic, n) for n in range(3)]
+    with ThrottleWatch(
+        kafka.bootstrap_servers, partitions, lambda: 500_000.0, foreign={}, excused=frozenset[int]
+    ) as watch:
         run = reassignments.trigger("by-hand", **asked)
         first, second, third = (f"/dags/{BATCH_DAG_ID}/dagRuns/{batch_run_id(run, n)}" for n in (1, 2, 3))
 
@@ -94,7 +78,8 @@ def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
         assert reassignments.wait(run) == "success", reassignments.story(run)
         assert reassignments.record(run).frozen_plan() == plan
 
-    assert watch.found == []
+    assert watch.problems == []
+    assert watch.worst.longest_gap <= 2.0, "a broker's answers follow the controller by a moment"
     assert watch.looks > 20
     reassignments.record(run).audit.verify()
 

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from tests.faults.scenarios import scenario
 from tests.faults.seeds import SeedCommand
 from tests.faults.suite import Outcome, Suite
+from tests.throttle_watch import Watched
 
 
 def _line(outcome: Outcome) -> str:
-    return f"{len(outcome.scenario.batches)} batches, {len(outcome.reruns)} reruns"
+    return f"{len(outcome.scenario.batches)} batches, {len(outcome.reruns)} reruns, {outcome.watched}"
 
 
 def _total(outcomes: Sequence[Outcome]) -> str:
     seconds = sorted(o.seconds for o in outcomes)
-    return f"{seconds[len(seconds) // 2] if seconds else 0.0:.0f} s each"
+    return f"{seconds[len(seconds) // 2] if seconds else 0.0:.0f} s each, {Watched.worst(o.watched for o in outcomes)}"
 
 
 if __name__ == "__main__":

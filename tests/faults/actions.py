@@ -23,6 +23,7 @@ from kafka_reassignment.model import (
     Reassignment,
     Refusal,
     Replicas,
+    ResourceKind,
     TopicPartition,
 )
 
@@ -48,6 +49,17 @@ class Interference:
     shaken: set[int] = field(default_factory=set)
     configs: list[ConfigChange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def not_throttled_by_us(self) -> set[int]:
+        """Brokers whose bytes prove nothing: they were down, or another client has set a rate of theirs."""
+        return self.shaken | self.changed
+
+    @property
+    def changed(self) -> set[int]:
+        """Brokers that another client has set a rate of."""
+        return {
+            int(c.resource.name) for c in self.configs if c.resource.kind is ResourceKind.BROKER and c.resource.name
+        }
 
 
 class Actions:

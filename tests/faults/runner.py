@@ -47,9 +47,7 @@ class ScenarioRun:
         orders: dict[Kind, Callable[[Fault], None]] = {
             Kind.STOP: lambda _: self._order_stop(),
             Kind.STOP_AND_RESUME: self._order_stop_and_resume,
-            Kind.CHANGE_RATE: lambda _: self._change(
-                "change_rate", bytes_per_second=round(scenario.rate_mb * 2_000_000)
-            ),
+            Kind.CHANGE_RATE: lambda _: self._double_rate(),
             Kind.CHANGE_LIMITS: lambda f: self._change(
                 "change_limits", limits={"partition_movements": 1 + f.choice % 2}
             ),
@@ -180,6 +178,10 @@ class ScenarioRun:
             else:
                 return
         raise HangsError(f"{step} fails again and again: {self.story.reruns[-1]}")
+
+    def _double_rate(self) -> None:
+        self.tasks.asked_bytes_per_second *= 2
+        self._change("change_rate", bytes_per_second=round(self.tasks.asked_bytes_per_second))
 
     def _change(self, step: str, **arguments: Any) -> None:
         try:

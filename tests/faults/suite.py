@@ -6,7 +6,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.checks import problems
@@ -17,6 +17,7 @@ from tests.faults.scenarios import scenario
 from tests.faults.seeds import Say, SeedOutcome, SeedSuite
 from tests.faults.tasks import Story
 from tests.faults.world import World, start_cluster
+from tests.throttle_watch import ThrottleWatch, Watched
 
 from kafka_lab.cluster import LocalCluster
 
@@ -27,6 +28,7 @@ class Outcome(SeedOutcome):
 
     scenario: Scenario
     reruns: tuple[str, ...] = ()
+    watched: Watched = field(default_factory=Watched)
 
 
 class Suite(SeedSuite[Outcome]):
@@ -42,12 +44,20 @@ class Suite(SeedSuite[Outcome]):
         planned = scenario(seed)
         began = time.monotonic()
         run: ScenarioRun | None = None
+        watch: ThrottleWatch | None = None
         try:
             with self.world_of(planned) as world:
                 began = time.monotonic()
                 run = ScenarioRun(planned, world, self.processes, self._say)
-                run.run()
-                found = tuple(problems(run))
+                with ThrottleWatch(
+                    world.kafka.bootstrap_servers,
+                    [m.partition for m in planned.moves],
+                    lambda tasks=run.tasks: tasks.asked_bytes_per_second,
+                    foreign=run.others.moved,
+                    excused=run.others.not_throttled_by_us,
+                ) as watch:
+                    run.run()
+                found = (*watch.problems, *problems(run))
         except Exception as error:  # noqa: BLE001 - reported with the seed; the next seed runs
             self._say(traceback.format_exc())
             found = (f"{type(error).__name__}: {error}",)
@@ -64,6 +74,7 @@ class Suite(SeedSuite[Outcome]):
             lines=(*story.lines, *others),
             scenario=planned,
             reruns=tuple(story.reruns),
+            watched=watch.worst if watch else Watched(),
         )
 
     @contextmanager

@@ -96,6 +96,7 @@ class Tasks:
     ) -> None:
         self.actions = Actions(world, processes)
         self.story = Story()
+        self.asked_bytes_per_second = 1e6 * world.scenario.rate_mb
         self.cluster_id = world.cluster.describe_cluster().cluster_id
         self._world = world
         self._processes = processes
@@ -174,7 +175,14 @@ class Tasks:
             others = self.actions.others
             with suppress(ClusterUnavailableError):  # it is broken at this moment
                 ours = [m.partition for m in self._world.scenario.moves if m.partition not in others.moved]
-                found = unthrottled(self._world.cluster, ours, shaken=others.shaken, sleep=self._world.sleep)
+                found = unthrottled(
+                    self._world.cluster,
+                    ours,
+                    self.asked_bytes_per_second,
+                    shaken=others.shaken,
+                    changed=others.changed,
+                    sleep=self._world.sleep,
+                )
                 self.story.unthrottled += [f"after {step}: {text}" for text in found]
 
     def _due(self, step: str, batch: int | None) -> list[Fault]:

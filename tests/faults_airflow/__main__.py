@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from tests.faults.seeds import SeedCommand
 from tests.faults_airflow.plot import plot
 from tests.faults_airflow.suite import AirflowSuite, Outcome
+from tests.throttle_watch import Watched
 
 
 def _line(outcome: Outcome) -> str:
-    return f"{len(outcome.advice)} acts of the operator"
+    return f"{len(outcome.advice)} acts of the operator, {outcome.watched}"
 
 
 def _total(outcomes: Sequence[Outcome]) -> str:
-    return f"longest time without a throttle {max((o.longest_gap for o in outcomes), default=0.0):.1f} s"
+    return str(Watched.worst(o.watched for o in outcomes))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from tests.faults.processes import StepProcesses
 from tests.faults.world import World
 from tests.faults_airflow.operator import Operator, StuckError, wait_for
 from tests.faults_airflow.plot import ENDINGS, Act, Beat, Plot
+from tests.throttle_watch import LONGEST_GAP_SECONDS
 
 from kafka_lab.airflow import LocalAirflow
 from kafka_lab.airflow_client import AirflowApiError
-from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS, Side
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Reassignment
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import (
@@ -83,6 +84,9 @@ class Director:
         self._runs = [(DAG_ID, self.run_id, self.run_id)]
         self._current = self.run_id
         self._abandoned: set[str] = set()
+        self._rate_mb = plot.scenario.rate_mb
+        self._deleted_at = -LONGEST_GAP_SECONDS
+        self.lowered: dict[tuple[Side, int], int] = {}
 
     def say(self, line: str) -> None:
         """Keep a line of the story."""
@@ -103,6 +107,15 @@ class Director:
                 self._act_on_cues()
                 self._look_after_runs()
             self.world.sleep(0.5)
+
+    def asked_bytes_per_second(self) -> float:
+        """The highest rate that is asked for now."""
+        return 1e6 * self._rate_mb
+
+    def excused(self) -> set[int]:
+        """Brokers whose bytes prove nothing: they were down, or the throttle was deleted and no look has been since."""
+        is_deleted = time.monotonic() - self._deleted_at < LONGEST_GAP_SECONDS
+        return {*self.actions.others.shaken, *(BROKERS if is_deleted else ())}
 
     @property
     def reassignments(self) -> list[str]:
@@ -184,6 +197,7 @@ class Director:
                 change = ConfigChange(ConfigResource.broker(broker), FOLLOWER_RATE, ConfigOperation.SET, LOWERED)
                 self.world.change_config(change)
                 self.actions.others.configs.append(change)
+                self.lowered[Side.FOLLOWER, broker] = int(LOWERED)
             case Act.RERUN_OLDER_BATCH:
                 self._clear_older(None)
             case Act.RERUN_OLDER_TASK:
@@ -204,7 +218,8 @@ class Director:
             case Act.SUPERSEDE:
                 self._supersede()
             case Act.CHANGE_RATE:
-                self._companion(THROTTLE_DAG_ID, "rate", throttle_mb_per_second=2 * self.plot.scenario.rate_mb)
+                self._rate_mb = 2 * self.plot.scenario.rate_mb
+                self._companion(THROTTLE_DAG_ID, "rate", throttle_mb_per_second=self._rate_mb)
             case Act.CHANGE_LIMITS:
                 self._companion(LIMITS_DAG_ID, "limits", partition_movements=1)
 
@@ -214,7 +229,9 @@ class Director:
         return copying or list(self.plot.scenario.moves)
 
     def _delete(self, keys: Iterable[tuple[ConfigResource, str]]) -> None:
-        self.world.cluster.alter_configs([ConfigChange(r, key, ConfigOperation.DELETE) for r, key in keys])
+        changes = [ConfigChange(r, key, ConfigOperation.DELETE) for r, key in keys]
+        self.world.cluster.alter_configs(changes)
+        self._deleted_at = time.monotonic()
 
     def _clear_older(self, task: str | None) -> None:
         cleared = self._airflow.clear(

@@ -14,7 +14,7 @@ from tests.faults.world import World, start_cluster
 from tests.faults_airflow.checks import problems
 from tests.faults_airflow.director import Director
 from tests.faults_airflow.plot import Plot, plot
-from tests.faults_airflow.watch import ThrottleWatch
+from tests.throttle_watch import ThrottleWatch, Watched
 
 from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_lab.cluster import LocalCluster
@@ -28,7 +28,7 @@ class Outcome(SeedOutcome):
 
     plot: Plot
     advice: tuple[str, ...]
-    longest_gap: float
+    watched: Watched
 
 
 class AirflowSuite(SeedSuite[Outcome]):
@@ -48,18 +48,22 @@ class AirflowSuite(SeedSuite[Outcome]):
         began = time.monotonic()
         world = World(planned.scenario, self._kafka, self._folder)
         director: Director | None = None
-        gap = 0.0
+        watched = Watched()
         try:
             world.set_up()
             director = Director(planned, world, self._airflow, self._processes, self._say)
             others = director.actions.others
             partitions = [m.partition for m in planned.scenario.moves]
-            asked = 2e6 * planned.scenario.rate_mb
             with ThrottleWatch(
-                self._kafka.bootstrap_servers, partitions, asked, foreign=others.moved, excused=others.shaken
+                self._kafka.bootstrap_servers,
+                partitions,
+                director.asked_bytes_per_second,
+                foreign=others.moved,
+                excused=director.excused,
+                lowered=director.lowered,
             ) as watch:
                 director.run()
-            gap = watch.longest_gap
+            watched = watch.worst
             found = tuple(problems(director, watch))
             world.tear_down()
         except Exception as error:  # noqa: BLE001 - reported with the seed; the next seed runs
@@ -76,7 +80,7 @@ class AirflowSuite(SeedSuite[Outcome]):
             lines=(*(director.lines if director else ()), *(director.actions.others.notes if director else ())),
             plot=planned,
             advice=tuple(director.operator.acts if director else ()),
-            longest_gap=gap,
+            watched=watched,
         )
 
     def _start(self) -> None:

@@ -67,7 +67,7 @@ class RealRun:
                 self._act(event)
             elif event.task not in OF_AIRFLOW:
                 self._call(event)
-                assert unthrottled(self.lab.cluster, self.moved) == [], event
+                assert unthrottled(self.lab.cluster, self.moved, RATE_MB * MB) == [], event
 
     def _call(self, call: Call) -> None:
         whole: dict[str, Callable[[], object]] = {

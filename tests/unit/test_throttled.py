@@ -2,9 +2,9 @@
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.throttled import unthrottled
+from tests.throttled import missing_throttle, unthrottled
 
-from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS, Side
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 
 pytestmark = pytest.mark.quick
@@ -29,8 +29,8 @@ def cluster():
     return fake
 
 
-def message(cluster, *ours, shaken=()):
-    return unthrottled(cluster, ours, shaken=shaken, sleep=lambda _: None)
+def message(cluster, *ours, shaken=(), changed=()):
+    return unthrottled(cluster, ours, 1_000_000.0, shaken=shaken, changed=changed, sleep=lambda _: None)
 
 
 def test_a_copy_with_rates_and_entries_on_both_sides_is_throttled(cluster):
@@ -44,6 +44,23 @@ def test_whatever_is_missing_is_reported(cluster, missing):
     (found,) = message(cluster, ORDERS_0)
     assert found.startswith("orders-0 copies though")
     assert THROTTLE[missing].key in found
+
+
+@pytest.mark.parametrize(("broker", "key"), [(1, LEADER_RATE), (3, FOLLOWER_RATE)])
+def test_a_rate_that_is_higher_than_was_asked_for_is_reported(cluster, broker, key):
+    cluster.alter_configs(THROTTLE)
+    cluster.alter_configs([ConfigChange(ConfigResource.broker(broker), key, ConfigOperation.SET, "1100000")])
+    (found,) = message(cluster, ORDERS_0)
+    assert f"{key} of broker {broker} is 1100000, expected at most 10" in found
+    assert message(cluster, ORDERS_0, changed=(broker,)) == []
+
+
+def test_a_rate_above_a_lower_one_of_another_client_is_reported(cluster):
+    cluster.alter_configs(THROTTLE)
+    flights = cluster.list_reassignments()
+    assert not missing_throttle(cluster, flights, 1_000_000.0, lowered={(Side.FOLLOWER, 4): 400_000})
+    (found,) = missing_throttle(cluster, flights, 1_000_000.0, lowered={(Side.FOLLOWER, 3): 400_000})
+    assert "is 1000000, expected at most 400000" in found
 
 
 def test_moves_of_others_and_brokers_that_were_down_are_not_asked(cluster):
