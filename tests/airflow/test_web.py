@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 from urllib.parse import urlencode
 
 import pytest
@@ -23,6 +23,7 @@ from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.report import plan_page
 from kafka_reassignment.plan.store import forget_read_plans, read_summary, write_summary
+from kafka_reassignment.record.audit import AuditLog
 from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
@@ -344,6 +345,23 @@ def test_a_page_reads_a_bounded_number_of_events_and_each_once(client, run):
     assert "look 200" not in shown
     older = re.search(r"before=(\d+)", shown)[1]
     assert "look 249" in client.get("/reassignment", params=query(run) | {"before": older}).text
+
+
+def test_events_of_a_page_are_read_side_by_side(client, run, monkeypatch):
+    """One after the other, they would take as long as the store takes for all of them."""
+    run.do_all(batch=1)
+    together, read = Barrier(4), AuditLog.event
+    number = run.record.audit.last_number()
+
+    def waits_for_others(log, sequence):
+        if sequence > number - 4:
+            together.wait(timeout=10)  # breaks where fewer than four are read at once
+        return read(log, sequence)
+
+    monkeypatch.setattr(AuditLog, "event", waits_for_others)
+    shown = client.get("/reassignment", params=query(run))
+    assert shown.status_code == 200
+    assert not together.broken
 
 
 def test_a_damaged_event_is_named_and_the_page_is_shown(client, run):

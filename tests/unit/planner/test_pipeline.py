@@ -15,6 +15,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.hash import plan_hash
+from kafka_reassignment.plan.score_card import score_card
 from kafka_reassignment.plan.store import read_batch, read_batches, read_target
 from kafka_reassignment.planner import shards
 from kafka_reassignment.planner.pipeline import plan
@@ -129,6 +130,18 @@ def test_a_json_is_taken_as_given_and_only_what_changes_is_planned(spark, six_br
 
     assert targets(str(tmp_path / "p")) == {"orders-0": (1, 2, 6)}
     assert summary.lower_bound_bytes == summary.bytes_to_copy == 100
+    assert summary.factor_changes == ()
+
+
+@pytest.mark.parametrize(("replicas", "told"), [([1, 2], "3 to 2 (fewer)"), ([1, 2, 3, 4], "3 to 4")])
+def test_a_json_that_changes_the_number_of_replicas_is_told_to_do_so(spark, six_brokers, tmp_path, replicas, told):
+    """G10: nothing said that a partition drops from three replicas to two."""
+    given = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": replicas}]}
+    request = request_for(Job.APPLY_JSON, reassignment_json=json.dumps(given))
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    [change] = summary.factor_changes
+    assert told in change
+    assert f"* Replication factor: {change}" in score_card(summary, request)
 
 
 def test_a_dead_broker_a_silent_one_and_missing_racks_lead_to_assumptions(spark, cluster, tmp_path):

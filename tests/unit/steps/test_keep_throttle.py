@@ -124,3 +124,6 @@ def test_steps_that_find_what_copies_still_keep_its_throttle_whoever_marked_the_
     with pytest.raises(VerificationError, match="orders-0 is still being reassigned"):
         verify(run.context)
     assert rate(run) == before
+    owner = run.store.lock_owner(run.cluster_id)
+    assert owner is not None, "a move of this reassignment is in flight: the cluster is not given back"
+    assert owner.reassignment_id == "r"

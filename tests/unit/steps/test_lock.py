@@ -31,6 +31,7 @@ from kafka_reassignment.errors import (
     RecordUnavailableError,
     VerificationError,
 )
+from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record import objects
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock
@@ -83,6 +84,33 @@ def test_a_step_that_finds_the_lock_lost_does_not_take_it_and_its_advice_leads_o
     assert run.start() == 1
     assert owner(run) == "r"
     run.do_all()
+
+
+@pytest.mark.parametrize("is_lost", ["before", "while it waits for a replica"])
+def test_no_leader_is_elected_without_the_lock(reassignment, cluster, is_lost):
+    orders_0 = TopicPartition("orders", 0)
+    run = reassignment([move("orders", 0, (1, 2), (3, 2))])
+    run.do_all()
+    cluster.kill(3)
+    cluster.restart(3)
+    assert cluster.describe_partitions()[orders_0].leader == 2
+
+    def give_up():
+        cluster.catch_up_all()
+        run.store.release(run.cluster_id, "r")
+
+    if is_lost == "before":
+        give_up()
+    else:
+        run.clock.on_sleep.append(give_up)
+    with pytest.raises(LockLostError) as lost:
+        elect_leaders(run.context)
+    assert cluster.describe_partitions()[orders_0].leader == 2
+    assert lost.value.advice == (Rerun("start_batches"),)
+    run.clock.on_sleep.clear()
+    run.start()
+    elect_leaders(run.context)
+    assert cluster.describe_partitions()[orders_0].leader == 3
 
 
 def test_the_lock_of_a_reassignment_is_its_own_where_another_airflow_stops_it(tmp_path):
