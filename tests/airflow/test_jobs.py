@@ -18,6 +18,8 @@ from kafka_lab.airflow import kafka_connection
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.data import fill_topics
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
+from kafka_reassignment.model import ConfigResource
 from kafka_reassignment.plan.store import read_summary
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.slow]
@@ -120,9 +122,12 @@ def test_leaders_are_balanced_without_a_copy(port, create_topic, carry_out, jobs
 
 def test_a_dry_run_plans_and_moves_nothing(port, create_topic, carry_out, jobs):
     topic = create_topic(dict.fromkeys(range(4), (1, 2)))
-    before = replicas(port, topic)
+    resources = [ConfigResource.topic(topic), *(ConfigResource.broker(b) for b in range(1, 6))]
+    before, configs = replicas(port, topic), port.describe_configs(resources, THROTTLE_KEYS)
     run = carry_out("dry", topic, job="move_topics", brokers=[3, 4], validate_only=True)
     assert replicas(port, topic) == before
+    assert port.describe_configs(resources, THROTTLE_KEYS) == configs
+    assert jobs.lock_owner() is None
     assert jobs.record(run).frozen_plan() is not None
     assert jobs.record(run).finished_batches() == frozenset()
     assert {t: jobs.state(run, t) for t in ("plan", "start_batches", "report")} == {
@@ -177,11 +182,14 @@ class TestWithADeadBroker:
         ("job", "conf"),
         [
             ("decommission", {"brokers": [DEAD]}),
-            pytest.param("move_topics", {"brokers": [1, 2, 3, 4]}, marks=pytest.mark.slow),
+            ("move_topics", {"brokers": [1, 2, 3, 4]}),
+            ("rebalance", {}),
+            ("restore_racks", {}),
+            ("add_brokers", {"brokers": [4]}),
         ],
     )
     def test_its_replicas_are_moved_by_any_job(self, port, orphaned, jobs, job, conf):
-        topic = orphaned({0: (5, 1), 1: (2, 5), 2: (3, 4)})
+        topic = orphaned({0: (5, 2), 1: (2, 5), 2: (3, 1)})
         asked = {"kafka_conn_id": CONNECTION, "topics": [topic], "throttle_mb_per_second": 20, "job": job, **conf}
         run = jobs.trigger(f"dead-{job}", allowed_unhealthy_partitions=100, **asked)
         assert jobs.wait(run) == "success", jobs.story(run)
@@ -204,7 +212,6 @@ class TestWithADeadBroker:
         assert hosted(port, topic)[DEAD] == 0
         assert read_summary(jobs.record(run).plan_uri).bytes_to_copy == 0
 
-    @pytest.mark.slow
     def test_a_plan_of_a_persons_own_moves_them_too(self, port, orphaned, jobs):
         topic = orphaned({0: (5, 1), 1: (2, 5), 2: (3, 4)})
         run = jobs.trigger(
@@ -217,3 +224,24 @@ class TestWithADeadBroker:
         )
         assert jobs.wait(run) == "success", jobs.story(run)
         assert replicas(port, topic) == {0: (1, 2), 1: (2, 3), 2: (3, 4)}
+
+    def test_a_roll_back_copies_what_it_can_and_names_what_would_go_back_to_it(self, cluster, port, create_topic, jobs):
+        """Then the broker is started, and what was advised is done."""
+        topic = create_topic({0: (1, 2), 1: (5, 2)})
+        fill_topics(cluster.bootstrap_servers, [topic], 6_000_000)
+        asked = {"kafka_conn_id": CONNECTION, "throttle_mb_per_second": 20}
+        targets = move_json(topic, {0: (3, 2), 1: (4, 2)})
+        run = jobs.trigger("dead-forward", job="apply_json", reassignment_json=targets, **asked)
+        assert jobs.wait(run) == "success", jobs.story(run)
+        cluster.kill(DEAD)
+        cluster.wait_until_live(set(cluster.brokers) - {DEAD})
+        try:
+            again = {"allowed_unhealthy_partitions": 100, "catch_up_timeout_minutes": 1}
+            back = jobs.trigger("dead-back", job="roll_back", roll_back_of=run, **asked, **again)
+            assert jobs.wait(back) == "failed", jobs.story(back)
+            assert replicas(port, topic) == {0: (1, 2), 1: (4, 2)}
+            told = [event for event in jobs.record(back).audit if event.outcome == "failed"][-1]
+            assert (told.step, f"{topic}-1" in told.summary) == ("verify", True), told.summary
+            assert jobs.lock_owner() is None
+        finally:
+            cluster.heal()
