@@ -26,9 +26,9 @@ WINDOW_SECONDS = 30.0
 
 Way = Literal["received", "sent"]
 
-CREDIT_SECONDS: Mapping[Way, float] = {"received": 11.0, "sent": 6.0}
-"""How many seconds of the rate may come on top of it, beside a fetch of each replica. A quota that is new has eleven (F39):
-a receiver's is; leaders begin low. What was measured: docs/faults.md."""
+CREDIT_SECONDS: Mapping[Way, float] = {"received": 3.0, "sent": 3.0}
+"""How many seconds of the rate may come on top of it, beside a fetch of each replica. A quota that is new has eleven (F39),
+of which the product lets none be used: leaders begin low."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class Scenario:
         lines = [
             (
                 f"seed {self.seed}: {len(self.batches)} batches at {self.rate_mb:g} MB/s, "
-                f"{self.partition_bytes / 1e6:g} MB per partition, R {self.replica_movements}"
+                f"{self.partition_bytes / 1e6:.1f} MB per partition, R {self.replica_movements}"
             )
         ]
         for number, batch in enumerate(self.batches, 1):

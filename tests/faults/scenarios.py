@@ -20,10 +20,14 @@ from tests.faults.plan import (
     Topic,
 )
 
+from kafka_reassignment.decisions.correction import FETCH_BYTES_OF_REPLICA
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Reassignment, Replicas, Step
 from kafka_reassignment.steps.batch import BATCH_STEPS
+
+COPY_SECONDS = (6.0, 7.0)
+"""How long one partition takes at the rate, beside its first fetch: long enough that a copy without a throttle shows in its bytes."""
 
 
 def scenario(seed: int) -> Scenario:
@@ -32,15 +36,16 @@ def scenario(seed: int) -> Scenario:
     topics = tuple(_topic(rng, f"{name}-s{seed}", rng.choice((2, 3))) for name in ("orders", "payments", "refunds"))
     movements = rng.choice((1, 1, 2))
     moves, batches = _moves(rng, topics, movements)
+    bystander, rate_mb = _topic(rng, f"quiet-s{seed}", 2), rng.choice((1.0, 1.5, 2.0))
     return Scenario(
         seed=seed,
         topics=topics,
-        bystander=_topic(rng, f"quiet-s{seed}", 2),
+        bystander=bystander,
         moves=moves,
         batches=batches,
         replica_movements=movements,
-        rate_mb=rng.choice((1.0, 1.5, 2.0)),
-        partition_bytes=rng.choice((2_000_000, 3_000_000)),
+        rate_mb=rate_mb,
+        partition_bytes=FETCH_BYTES_OF_REPLICA + round(rng.choice(COPY_SECONDS) * 1e6 * rate_mb),
         throttled_before=_throttled_before(rng, topics),
         faults=_faults(rng, seed, len(batches)),
     )
