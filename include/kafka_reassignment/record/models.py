@@ -218,11 +218,10 @@ class ProgressNote(Versioned):
     the batch copies. ``goes_on_at`` is when it goes on without what dead brokers hold up, ``advice`` what brings on
     what does not get on. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when
     the present one began that producers write faster than the rate, ``hung_since`` that a move of another client does
-    not end by itself, ``blocked_since`` that nothing of the batch can be moved, ``stuck_since`` that nothing
-    of all this ends by itself. ``quota_uses`` is what brokers count in
-    their quotas when the batch has ended: the next one begins by it. ``partitions_measured`` is of how many partitions
-    ``bytes_left`` is: what leaves the batch was not copied. ``partitions_blocked`` is how many do not get on by
-    themselves, so that nobody knows the end.
+    not end by itself, ``blocked_since`` that nothing of the batch can be moved, ``stuck_since`` that no reason ends by
+    itself. ``quota_uses`` is what brokers count in their quotas when the batch has ended: the next one begins by it.
+    ``partitions_measured`` is of how many partitions ``bytes_left`` is: what leaves the batch was not copied.
+    ``partitions_blocked`` is how many do not get on by themselves, so that nobody knows the end.
     """
 
     model_config = ConfigDict(extra="ignore")

@@ -166,10 +166,11 @@ class Held:
     ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has
     the reasons why a rate can never finish, by side and broker, and ``new_writes`` what each would have to copy of new
     writes alone, in bytes per second. ``throttled`` is what moves of other clients copy that this reassignment began:
-    its rate decides how long they take. ``waits_for_window``: that is among the reasons. ``unhealthy`` are the partitions
-    of the cluster that are more than the request allows, and ``full`` says which log dirs have too little room. ``foreign`` is all that is in flight beside the batch, ``of_superseded`` which of
-    that superseded reassignments have left, and why it stays. ``moved_by_others`` shows these partitions. ``about_producers``
-    says whose producers wait for the copies; that is no reason to wait.
+    its rate decides how long they take. ``waits_for_window``: that is among the reasons. ``unhealthy`` are partitions
+    elsewhere, where they are more than the request allows, and ``full`` says which log dirs have too little room.
+    ``foreign`` is all that is in flight beside the batch, ``of_superseded`` which of that superseded reassignments have
+    left, and why it stays. ``moved_by_others`` shows these partitions. ``about_producers`` says whose producers wait for
+    the copies; that is no reason to wait.
     """
 
     reasons: tuple[str, ...]
