@@ -11,11 +11,13 @@ from tests.throttle_watch import Watched
 
 
 def _line(outcome: Outcome) -> str:
-    return f"{len(outcome.advice)} acts of the operator, {outcome.watched}"
+    not_met = "".join(f", NOT MET: {beat}" for beat in outcome.not_met)
+    return f"{len(outcome.advice)} acts of the operator, {outcome.watched}{not_met}"
 
 
 def _total(outcomes: Sequence[Outcome]) -> str:
-    return str(Watched.worst(o.watched for o in outcomes))
+    not_met = sum(len(o.not_met) for o in outcomes)
+    return f"{not_met} acts not met, {Watched.worst(o.watched for o in outcomes)}"
 
 
 if __name__ == "__main__":

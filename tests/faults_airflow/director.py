@@ -72,6 +72,7 @@ class Director:
         self.world = world
         self.lines: list[str] = []
         self.struck: list[str] = []
+        self.not_met: list[str] = []
         self.run_id = f"plot-{plot.seed}-{int(time.time())}"
         self.expected = {m.partition: m.target for m in plot.scenario.moves}
         self.actions = Actions(world, processes)
@@ -149,6 +150,7 @@ class Director:
                 continue  # it strikes while the roll back or the successor copies
             if beat not in self._cued and self._is_past(beat):
                 self._left.remove(beat)
+                self.not_met.append(str(beat))
                 self.say(f"NOT MET {beat}: nothing was left to copy")
                 continue
             if beat not in self._cued and self._reached(beat):

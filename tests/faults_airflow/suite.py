@@ -24,11 +24,12 @@ RETRY_SECONDS = "3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(SeedOutcome):
-    """How a plot ended."""
+    """How a plot ended; ``not_met`` are acts that were to strike while a roll back or a successor copies, and nothing was left to copy."""
 
     plot: Plot
     advice: tuple[str, ...]
     watched: Watched
+    not_met: tuple[str, ...]
 
 
 class AirflowSuite(SeedSuite[Outcome]):
@@ -81,6 +82,7 @@ class AirflowSuite(SeedSuite[Outcome]):
             plot=planned,
             advice=tuple(director.operator.acts if director else ()),
             watched=watched,
+            not_met=tuple(director.not_met if director else ()),
         )
 
     def _start(self) -> None:
