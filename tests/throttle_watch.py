@@ -14,6 +14,7 @@ from tests.throttled import missing_throttle
 from kafka_lab.watcher import Watcher
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.correction import FETCH_BYTES_OF_REPLICA, HOLDS_TO
+from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition
@@ -26,9 +27,12 @@ WINDOW_SECONDS = 30.0
 
 Way = Literal["received", "sent"]
 
-CREDIT_SECONDS: Mapping[Way, float] = {"received": 3.0, "sent": 3.0}
-"""How many seconds of the rate may come on top of it, beside a fetch of each replica. A quota that is new has eleven (F39),
-of which the product lets none be used: leaders begin low."""
+WAYS: tuple[Way, ...] = ("received", "sent")
+
+CREDIT_SECONDS = 3.0
+"""How many seconds of the rate may come on top of it, beside a fetch of each replica. A quota that is new has eleven (F39), of
+which the product lets none be used: leaders begin low. Only a broker that becomes the leader in the middle of a batch has
+them, because its rate is whole by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Watched:
     """The worst that a watch has seen: the longest time without a throttle, and the most of it that came on top of the rate, in seconds of it."""
 
     longest_gap: float = 0.0
-    most_credit: Mapping[Way, float] = field(default_factory=lambda: dict.fromkeys(CREDIT_SECONDS, 0.0))
+    most_credit: Mapping[Way, float] = field(default_factory=lambda: dict.fromkeys(WAYS, 0.0))
 
     def __str__(self) -> str:
         credit = ", ".join(f"{way} {seconds:.1f} s" for way, seconds in self.most_credit.items())
@@ -46,7 +50,7 @@ class Watched:
     def worst(cls, watched: Iterable[Watched]) -> Watched:
         """Return the worst of several."""
         seen = list(watched)
-        credit = {way: max((w.most_credit[way] for w in seen), default=0.0) for way in CREDIT_SECONDS}
+        credit = {way: max((w.most_credit[way] for w in seen), default=0.0) for way in WAYS}
         return cls(max((w.longest_gap for w in seen), default=0.0), credit)
 
 
@@ -118,6 +122,8 @@ class ThrottleWatch(Watcher):
         self._longest: dict[str, float] = {}
         self._too_fast: dict[tuple[Way, int], str] = {}
         self._flows: dict[tuple[Way, int], _Flow] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._late_leaders: set[int] = set()
 
     @property
     def problems(self) -> list[str]:
@@ -157,28 +163,31 @@ class ThrottleWatch(Watcher):
         clock: Callable[[], float],
         asked: float,
     ) -> None:
-        adding = sorted({b for f in flights.values() for b in f.adding})
-        report = port.describe_log_dirs(adding, list(flights)) if adding else None
-        now = clock()
-        leaders = (
-            {p: s.leader for p, s in port.describe_partitions(sorted({p.topic for p in flights})).items()}
-            if flights
-            else {}
-        )
-        copied: dict[tuple[Way, int], dict[tuple[TopicPartition, int], int]] = {}
-        for replica in report.replicas if report else ():
-            leader = leaders.get(replica.partition)
-            if replica.broker not in flights[replica.partition].adding or leader is None:
-                continue
-            for way, broker in (("received", replica.broker), ("sent", leader)):
-                copied.setdefault((way, broker), {})[replica.partition, replica.broker] = replica.size_bytes
-        excused = self._excused()
+        copied = self._copied(port, flights) if flights else {}
+        now, excused = clock(), self._excused()
         self._flows = {end: self._flows.get(end, _Flow()) for end in copied if end[1] not in excused}
         for end, flow in self._flows.items():
-            sizes = copied[end]
+            (way, broker), sizes = end, copied[end]
             credit, words = flow.credit(frozenset(sizes), _Sample(now, sum(sizes.values()), asked))
-            way, broker = end
             most = self.worst.most_credit
             self.worst = replace(self.worst, most_credit={**most, way: max(most[way], credit)})
-            if credit > CREDIT_SECONDS[way]:
+            is_late = way == "sent" and broker in self._late_leaders
+            if credit > CREDIT_SECONDS + (QUOTA_SECONDS if is_late else 0.0):
                 self._too_fast[end] = f"broker {broker} {way} {words}: {credit:.1f} s of the rate beyond it"
+
+    def _copied(
+        self, port: ClusterPort, flights: Mapping[TopicPartition, InFlight]
+    ) -> dict[tuple[Way, int], dict[tuple[TopicPartition, int], int]]:
+        """Return the bytes of each new replica, by the broker that has received and by the one that has sent them."""
+        report = port.describe_log_dirs(sorted({b for f in flights.values() for b in f.adding}), list(flights))
+        states = port.describe_partitions(sorted({p.topic for p in flights}))
+        found: dict[tuple[Way, int], dict[tuple[TopicPartition, int], int]] = {}
+        for replica in report.replicas:
+            state = states.get(replica.partition)
+            if replica.broker not in flights[replica.partition].adding or state is None or state.leader is None:
+                continue
+            if self._leaders.setdefault(replica.partition, state.leader) != state.leader:
+                self._late_leaders.add(state.leader)
+            found.setdefault(("received", replica.broker), {})[replica.partition, replica.broker] = replica.size_bytes
+            found.setdefault(("sent", state.leader), {})[replica.partition, replica.broker] = replica.size_bytes
+        return found
