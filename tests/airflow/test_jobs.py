@@ -183,12 +183,10 @@ class TestWithADeadBroker:
         [
             ("decommission", {"brokers": [DEAD]}),
             ("move_topics", {"brokers": [1, 2, 3, 4]}),
-            ("rebalance", {}),
             ("restore_racks", {}),
-            ("add_brokers", {"brokers": [4]}),
         ],
     )
-    def test_its_replicas_are_moved_by_any_job(self, port, orphaned, jobs, job, conf):
+    def test_its_replicas_are_moved(self, port, orphaned, jobs, job, conf):
         topic = orphaned({0: (5, 2), 1: (2, 5), 2: (3, 1)})
         asked = {"kafka_conn_id": CONNECTION, "topics": [topic], "throttle_mb_per_second": 20, "job": job, **conf}
         run = jobs.trigger(f"dead-{job}", allowed_unhealthy_partitions=100, **asked)
@@ -196,6 +194,16 @@ class TestWithADeadBroker:
         assert hosted(port, topic)[DEAD] == 0
         states = port.describe_partitions([topic])
         assert all(set(state.replicas) == state.isr for state in states.values())
+
+    @pytest.mark.parametrize(("job", "conf"), [("rebalance", {}), ("add_brokers", {"brokers": [4]})])
+    def test_a_job_that_leaves_them_there_moves_the_others_and_waits_for_nothing(self, port, orphaned, jobs, job, conf):
+        topic = orphaned({0: (5, 2), 1: (2, 5), 2: (2, 1), 3: (2, 1), 4: (2, 3)})
+        asked = {"kafka_conn_id": CONNECTION, "topics": [topic], "throttle_mb_per_second": 20, "job": job, **conf}
+        run = jobs.trigger(f"dead-{job}", allowed_unhealthy_partitions=100, **asked)
+        assert jobs.wait(run) == "success", jobs.story(run)
+        assert hosted(port, topic)[4] > 0
+        states = port.describe_partitions([topic])
+        assert all(set(state.replicas) - {DEAD} == state.isr for state in states.values())
 
     def test_a_lower_replication_factor_drops_the_dead_replica(self, port, orphaned, jobs):
         topic = orphaned({0: (5, 1, 2), 1: (2, 5, 3), 2: (3, 4, 5)})
