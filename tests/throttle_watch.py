@@ -68,7 +68,11 @@ class _Flow:
     samples: deque[_Sample] = field(default_factory=deque)
 
     def credit(self, replicas: frozenset[tuple[TopicPartition, int]], sample: _Sample) -> tuple[float, str]:
-        """Add a sample; return how many seconds of the rate came on top of it at most, until now, and that in words."""
+        """Add a sample; return how many seconds of the rate came on top of it at most, until now, and that in words.
+
+        Looked at are the time since the copy began, and intervals as long as Kafka's quota looks back: within those, a
+        copy that stood still for a while (its leader had died) makes up for it.
+        """
         if replicas != self.replicas or (self.samples and sample.size < self.samples[-1].size):
             self.replicas = replicas
             self.samples.clear()
@@ -78,6 +82,8 @@ class _Flow:
         most, words = 0.0, ""
         for number, before in enumerate(self.samples):
             seconds, grown = sample.at - before.at, sample.size - before.size
+            if before is not self.samples[0] and seconds < QUOTA_SECONDS:
+                break
             rate = max(s.rate for s in list(self.samples)[number:])
             beyond = grown - HOLDS_TO * rate * seconds - FETCH_BYTES_OF_REPLICA * len(replicas)
             if beyond / rate > most:
