@@ -234,7 +234,6 @@ class TestWithADeadBroker:
         assert replicas(port, topic) == {0: (1, 2), 1: (2, 3), 2: (3, 4)}
 
     def test_a_roll_back_copies_what_it_can_and_names_what_would_go_back_to_it(self, cluster, port, create_topic, jobs):
-        """Then the broker is started, and what was advised is done."""
         topic = create_topic({0: (1, 2), 1: (5, 2)})
         fill_topics(cluster.bootstrap_servers, [topic], 6_000_000)
         asked = {"kafka_conn_id": CONNECTION, "throttle_mb_per_second": 20}

@@ -134,7 +134,7 @@ def test_a_json_is_taken_as_given_and_only_what_changes_is_planned(spark, six_br
 
 
 @pytest.mark.parametrize(("replicas", "told"), [([1, 2], "3 to 2 (fewer)"), ([1, 2, 3, 4], "3 to 4")])
-def test_a_json_that_changes_the_number_of_replicas_is_told_to_do_so(spark, six_brokers, tmp_path, replicas, told):
+def test_a_plan_of_a_json_says_how_it_changes_the_number_of_replicas(spark, six_brokers, tmp_path, replicas, told):
     """G10: nothing said that a partition drops from three replicas to two."""
     given = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": replicas}]}
     request = request_for(Job.APPLY_JSON, reassignment_json=json.dumps(given))
