@@ -93,7 +93,7 @@ class _Flow:
 
 
 class ThrottleWatch(Watcher):
-    """Looks about once a second, with a connection of its own.
+    """Looks all the time, with a connection of its own.
 
     Args:
         bootstrap_servers: of the cluster.
@@ -103,6 +103,7 @@ class ThrottleWatch(Watcher):
         excused: brokers that were down, or whose throttle a person took away: their bytes prove nothing; called at each
             look.
         lowered: by side and broker, lower rates that a person has set; read at each look.
+        every_seconds: how long it waits between two looks.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class ThrottleWatch(Watcher):
         foreign: Mapping[TopicPartition, Replicas],
         excused: Callable[[], Collection[int]],
         lowered: Mapping[tuple[Side, int], int] | None = None,
+        every_seconds: float = 1.0,
     ) -> None:
         super().__init__()
         self.looks = 0
@@ -124,6 +126,7 @@ class ThrottleWatch(Watcher):
         self._foreign = foreign
         self._excused = excused
         self._lowered = lowered
+        self._every_seconds = every_seconds
         self._gaps: dict[str, float] = {}
         self._longest: dict[str, float] = {}
         self._too_fast: dict[tuple[Way, int], str] = {}
@@ -143,7 +146,7 @@ class ThrottleWatch(Watcher):
                 suppress(ReassignmentError),
                 open_cluster(ClusterSettings.of({"bootstrap.servers": self._servers}, name="watch")) as port,
             ):
-                while not self._over.wait(1.0):
+                while not self._over.wait(self._every_seconds):
                     self.look(port, time.monotonic)
 
     def look(self, port: ClusterPort, clock: Callable[[], float]) -> None:

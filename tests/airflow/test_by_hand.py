@@ -34,7 +34,7 @@ def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
 
     partitions = [TopicPartition(topic, n) for n in range(3)]
     with ThrottleWatch(
-        kafka.bootstrap_servers, partitions, lambda: 500_000.0, foreign={}, excused=frozenset[int]
+        kafka.bootstrap_servers, partitions, lambda: 500_000.0, foreign={}, excused=frozenset[int], every_seconds=0.3
     ) as watch:
         run = reassignments.trigger("by-hand", **asked)
         first, second, third = (f"/dags/{BATCH_DAG_ID}/dagRuns/{batch_run_id(run, n)}" for n in (1, 2, 3))
@@ -79,7 +79,7 @@ def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
         assert reassignments.record(run).frozen_plan() == plan
 
     assert watch.problems == []
-    assert watch.worst.longest_gap <= 2.0, "a broker's answers follow the controller by a moment"
+    assert watch.worst.longest_gap < 0.9, "a broker's answers follow the controller by a moment"
     assert watch.looks > 20
     reassignments.record(run).audit.verify()
 
