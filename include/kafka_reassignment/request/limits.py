@@ -97,7 +97,7 @@ class Limits(BaseModel):
         ge=1,
         le=100_000,
         title="Maximum batches",
-        description="How many batches a plan may have. Batches take longer where their minutes or a window would make more. If the other limits need more, the plan is refused.",
+        description="How many batches a plan may have. Batches take longer where their minutes would make more, but no longer than the longest window. If the windows or the other limits need more, the plan is refused.",
     )
 
     _numbers = field_validator("*", mode="before")(no_truth_value)

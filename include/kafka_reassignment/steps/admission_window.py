@@ -75,11 +75,11 @@ def _has_only_to_drop(recorded: RecordView, batch: Batch, view: View) -> bool:
 def _held(fit: Fit, expected: Estimate) -> str:
     """Say what has to pass before the batch fits into any window."""
     if expected.seconds_at_rates is None:
-        return f"{fit.reason}, by the pace of the latest batches. It waits until that measurement is {MEASUREMENT_KEPT.days} days old"
+        return f"{fit.reason}, by the measured speed of the latest batches. It waits until that measurement is {MEASUREMENT_KEPT.days} days old"
     if expected.seconds_at_rates > (fit.longest_seconds or 0.0):
         return f"{fit.reason}, at the rate of an unhealthy cluster. It waits until the cluster is healthy again"
     return (
-        f"{fit.reason}, by the pace of the latest batches; at its whole rate it would fit. It waits until that measurement "
+        f"{fit.reason}, by the measured speed of the latest batches; at its whole rate it would fit. It waits until that measurement "
         f"is {MEASUREMENT_KEPT.days} days old, or the rate is raised with kafka_throttle"
     )
 

@@ -118,8 +118,8 @@ def _waits_for_a_cancel(
 ) -> NotSettledError:
     """Return the error about what was taken out of a batch, and copies still or is between two ends."""
     return NotSettledError(
-        f"The throttle {throttle}, and batch {number} is not done: kafka_reassignment_cancel has taken {len(left)} "
-        f"partitions out of it, and has not settled them yet: {format_reasons(left)}",
+        f"The throttle {throttle}, and batch {number} is not done: kafka_reassignment_cancel has withdrawn {len(left)} "
+        f"of its partitions, and has not settled them yet: {format_reasons(left)}",
         *_way_on(run, number, settle=CancelScope(partitions=tuple(map(str, sorted(left))))),
     )
 

@@ -169,7 +169,7 @@ def _waits_for_a_cancel(run: RunContext, recorded: RecordView, number: int, dead
         return None
     reasons = {s.partition: phase(s, view).reason for s in steps}
     text = (
-        f"batch {number}: every partition is at its target; kafka_reassignment_cancel has taken {len(steps)} out of it, which "
+        f"batch {number}: every partition is at its target; kafka_reassignment_cancel has withdrawn {len(steps)} of its partitions, which "
         f"still copy: {format_reasons(reasons)}"
     )
     advice = to_let_catch_up({s.partition: s.reassignment.target for s in steps}, view)

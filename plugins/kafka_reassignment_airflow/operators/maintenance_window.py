@@ -99,7 +99,9 @@ class OpenReassignmentOperator(TriggerDagRunOperator):
     """Trigger the run of one request; red while its DAG is paused, where runs would pile up in green.
 
     Not by ``fail_when_dag_is_paused``: the standard provider before 1.14 refuses that in every Airflow 3. Safe to retry
-    and to clear with ``skip_when_already_exists``. Nothing is left behind when it dies before the run is there.
+    and to clear with ``skip_when_already_exists``. Left behind when it dies half-way: nothing, or the run.
+
+    .. seealso:: :class:`~airflow.providers.standard.operators.trigger_dagrun.TriggerDagRunOperator` for the parameters.
     """
 
     def execute(self, context: Context) -> Any:

@@ -41,6 +41,7 @@ class PlanPlacementOperator(ReassignmentStepOperator):
     """Place the new partitions by racks and load, let the cluster check them, and freeze the placement.
 
     Nothing is changed in the cluster. Safe to retry: a frozen placement is kept. Its result is the placement in words.
+    Left behind when it dies half-way: nothing, or the frozen placement.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
@@ -54,7 +55,8 @@ class CreatePartitionsOperator(ReassignmentStepOperator):
     """Add the planned partitions to the topic; skipped where only validation was asked for.
 
     The controller adds all or none. Safe to retry: partitions that an earlier try has added are known by their
-    replicas, and a topic that another client has grown gets none.
+    replicas, and a topic that another client has grown gets none. Left behind when it dies half-way: nothing, or all of
+    the new partitions.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
@@ -66,7 +68,12 @@ class CreatePartitionsOperator(ReassignmentStepOperator):
 
 
 class VerifyPartitionCountOperator(ReassignmentStepOperator):
-    """Compare the new partitions with their placement: there, on their replicas, led, in sync. Only looks."""
+    """Compare the new partitions with their placement: there, on their replicas, led, in sync.
+
+    Only looks, so nothing is left behind when it dies half-way.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
+    """
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Fail unless everything is as planned; return what is there."""

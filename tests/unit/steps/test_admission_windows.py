@@ -301,7 +301,9 @@ def test_days_in_which_a_batch_had_failed_are_no_time_of_copying(copying):
 def test_a_slow_batch_makes_the_next_one_wait_and_never_fail(copying):
     run = copying(12, 600)  # 20 min at 10 MB/s, 200 min at the pace of the first batch
     go_on(run)
-    with pytest.raises(StillWaiting, match=r"3 h 20 min, the longest .* is 1 h 40 min, by the pace of the latest"):
+    with pytest.raises(
+        StillWaiting, match=r"3 h 20 min, the longest .* is 1 h 40 min, by the measured speed of the latest"
+    ):
         run.do("admit", 2)
     run.clock.now += timedelta(days=7)
     run.do("admit", 2)
@@ -386,7 +388,7 @@ def test_without_a_throttle_there_is_no_rate_to_raise(copying):
     run = copying(12, 600, unthrottled=True, throttle_mb_per_second=None)
     go_on(run)
     with pytest.raises(
-        StillWaiting, match="by the pace of the latest batches. It waits until that measurement"
+        StillWaiting, match="by the measured speed of the latest batches. It waits until that measurement"
     ) as held:
         run.do("admit", 2)
     assert "kafka_throttle" not in str(held.value)

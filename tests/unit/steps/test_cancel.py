@@ -303,7 +303,7 @@ def test_a_batch_waits_for_what_was_taken_out_of_it_and_is_carried_on(reassignme
     cluster.catch_up(ORDERS_0, 3)
     run.do("sense_isr_catch_up")
     text = (
-        "batch 1: every partition is at its target; kafka_reassignment_cancel has taken 1 out of it, which still copy: "
+        "batch 1: every partition is at its target; kafka_reassignment_cancel has withdrawn 1 of its partitions, which still copy: "
         "orders-1 (in flight to 2,3,4, waiting for 3,4)"
     )
     for _ in range(2):
@@ -311,7 +311,9 @@ def test_a_batch_waits_for_what_was_taken_out_of_it_and_is_carried_on(reassignme
     assert run.record.progress().text == text
     [announced, event] = [e for e in run.record.audit if e.step == "drop_old_replicas"]
     assert announced.facts["targets"] == event.facts["submitted"] == {"orders-0": [1, 3]}
-    with pytest.raises(NotSettledError, match="The throttle stays, and batch 1 is not done: .* has taken 1") as error:
+    with pytest.raises(
+        NotSettledError, match="The throttle stays, and batch 1 is not done: .* has withdrawn 1"
+    ) as error:
         run.do("clear_throttle")
     assert is_worth_a_retry(error.value)
     assert error.value.advice == (scope.again(run.record), Rerun("clear_throttle", batch=1))
@@ -330,7 +332,7 @@ def test_a_batch_is_not_finished_while_what_was_taken_out_of_it_is_half_way(reas
     cancel.stop(run.context, scope, by="bob")
     run.do_all("drop_old_replicas")
     with pytest.raises(
-        NotSettledError, match="has taken 1 partitions out of it, and has not settled them yet"
+        NotSettledError, match="has withdrawn 1 of its partitions, and has not settled them yet"
     ) as error:
         run.do("clear_throttle")
     assert is_worth_a_retry(error.value)
