@@ -22,6 +22,7 @@ PYTEST := $(BIN)/python -m pytest
 #   compose    docker-compose.yml as a file, its secrets (quick), the plan of its demo (spark); `make compose-check` brings it up
 #   simulation reassignments in a simulated world (simulation): a seed each; `make simulate` runs more
 #   fakes      no tests: the fake cluster
+#   matrix     no tests: runs those of others on each version of Kafka and Airflow (`make matrix`)
 # Marks: quick (in-process, all of them under a minute), longer (in-process, seconds a module), simulation (in-process, minutes), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
 # Processes (lanes), each of which takes the next module and runs all of it: tests/conftest.py says in which order.
 LANES := --dist loadfile --no-loadscope-reorder
@@ -56,7 +57,7 @@ demo: setup  ## a throttled decommission on six real brokers, run by Airflow (AR
 env:  ## write .env for docker compose, with random secrets (docs/compose.md)
 	@PYTHONPATH=lab $(PYTHON) -m kafka_lab.compose.env
 
-compose-check:  ## bring docker-compose.yml up, empty a broker by it, take it down (ARGS="--profile secured --keep"; needs Docker alone)
+compose-check:  ## bring docker-compose.yml up, empty a broker by it, take it down (ARGS="--profile secured --keep"; needs Docker and Python)
 	@PYTHONPATH=lab $(PYTHON) -m kafka_lab.compose.check $(ARGS)
 
 lint: setup  ## format check, lint, strict types, import contracts; what is installed fits pyproject.toml

@@ -23,11 +23,9 @@ QUOTED = (
     # job, planner, size, wall seconds, peak, moved ÷ bound, brokers outside, leaders
     ("rebalance", "Cruise Control, 5 goals", "large", "21-23", "4.0", "1.076", "0/200", "1.09"),
     ("rebalance", "Cruise Control, 5 goals", "xl", "> 180, stopped", "7.5", "", "", ""),
-    ("rebalance", KAFKA, "xl", "40", "3.4", "14.5", "4/1000", "1.07"),
     ("rebalance", "a plain greedy in numpy, bytes only", "xl", "5.4", "0.96", "1.002", "0/1000", "4.2"),
     ("decommission", "Cruise Control remove_broker", "large", "61-72", "4.0", "1.000", "119/195", "3.42"),
     ("decommission", "topicmappr rebuild", "xl", "24", "1.35", "1.000", "663/980", "4.4"),
-    ("decommission", KAFKA, "xl", "19", "3.4", "47.7", "31/980", "1.34"),
     ("add", "Cruise Control add_broker", "large", "64-67", "4.0", "0.915 (not balanced)", "121/220", "2.25"),
     ("rf_up", "Cruise Control", "large", "73", "3.9", "1.000", "102/200", "1.09"),
 )

@@ -1,6 +1,6 @@
 """An archive of Spark's Java classes, with which planning starts in half the time.
 
-Most of a short planning is Java reading, checking and linking about 15,000 classes, which class data sharing (JEP 350)
+Most of a short planning is Java reading, checking and linking thousands of classes, which class data sharing (JEP 350)
 saves. Without the archive planning is slower, and otherwise the same.
 """
 

@@ -1,6 +1,7 @@
 """A DAG of your own: move topics to chosen brokers in one batch, and lower the rate while it copies.
 
-The id of the DAG run is the identity of the reassignment: every operator uses it unless another one is given.
+The id of the DAG run is the identity of the reassignment: every step uses it. ``ChangeRateOperator`` takes the
+reassignment that has the cluster lock, which is this one.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class SparkCluster:
 def spark_cluster(spark_conn_id: str | None) -> SparkCluster:
     """Return where the planner runs: the connection's host, with its port where it has one, and the settings of its extra.
 
-    :param spark_conn_id: id of a connection of type ``spark``; None or empty means this worker, all its cores.
+    :param spark_conn_id: id of a connection, of any type; None or empty means this worker, all its cores.
     :raises ConnectionNotFoundError: there is no such connection.
     :raises InvalidSetupError: it has no host, or its extra has a key that would have no effect.
     """
