@@ -103,6 +103,7 @@ class ThrottleWatch(Watcher):
         excused: brokers that were down, or whose throttle a person took away: their bytes prove nothing; called at each
             look.
         lowered: by side and broker, lower rates that a person has set; read at each look.
+        nobody_looks: whether no step of ours can look now, because what runs it is down: that time does not count.
         every_seconds: how long it waits between two looks.
     """
 
@@ -115,6 +116,7 @@ class ThrottleWatch(Watcher):
         foreign: Mapping[TopicPartition, Replicas],
         excused: Callable[[], Collection[int]],
         lowered: Mapping[tuple[Side, int], int] | None = None,
+        nobody_looks: Callable[[], bool] = lambda: False,
         every_seconds: float = 1.0,
     ) -> None:
         super().__init__()
@@ -126,6 +128,7 @@ class ThrottleWatch(Watcher):
         self._foreign = foreign
         self._excused = excused
         self._lowered = lowered
+        self._nobody_looks = nobody_looks
         self._every_seconds = every_seconds
         self._gaps: dict[str, float] = {}
         self._longest: dict[str, float] = {}
@@ -158,7 +161,8 @@ class ThrottleWatch(Watcher):
         }
         now, asked = clock(), self._asked()
         missing = missing_throttle(port, flights, asked, lowered=self._lowered)
-        self._gaps = {text: self._gaps.get(text, now) for text in missing}
+        began = {} if self._nobody_looks() else self._gaps
+        self._gaps = {text: began.get(text, now) for text in missing}
         for text, since in self._gaps.items():
             self._longest[text] = max(self._longest.get(text, 0.0), now - since)
             self.worst = replace(self.worst, longest_gap=max(self.worst.longest_gap, now - since))

@@ -48,6 +48,9 @@ _KINDS = {
 
 LOWERED = "400000"
 
+START_SECONDS = 5.0
+"""Until a component that was started again does anything."""
+
 
 class Director:
     """One plot on one Airflow and one cluster.
@@ -87,6 +90,7 @@ class Director:
         self._abandoned: set[str] = set()
         self._rate_mb = plot.scenario.rate_mb
         self._deleted_at = -LONGEST_GAP_SECONDS
+        self._down_until = 0.0
         self.lowered: dict[tuple[Side, int], int] = {}
 
     def say(self, line: str) -> None:
@@ -113,9 +117,16 @@ class Director:
         """The highest rate that is asked for now."""
         return 1e6 * self._rate_mb
 
+    def nobody_looks(self) -> bool:
+        """Whether no waiting step can look now: what runs it is down, or its record is away."""
+        return time.monotonic() < self._down_until or self.actions.store_is_broken
+
     def excused(self) -> set[int]:
         """Brokers whose bytes prove nothing: they were down, or the throttle was deleted and no look has been since."""
-        is_deleted = time.monotonic() - self._deleted_at < LONGEST_GAP_SECONDS
+        now = time.monotonic()
+        is_deleted = now - self._deleted_at < LONGEST_GAP_SECONDS
+        if is_deleted and self.nobody_looks():
+            self._deleted_at = now  # the first look comes after that
         return {*self.actions.others.shaken, *(BROKERS if is_deleted else ())}
 
     @property
@@ -183,6 +194,7 @@ class Director:
         match act:
             case Act.KILL_SCHEDULER | Act.KILL_TRIGGERER:
                 component = "scheduler" if act is Act.KILL_SCHEDULER else "triggerer"
+                self._down_until = time.monotonic() + beat.seconds + START_SECONDS
                 self._airflow.kill_component(component)
                 self.world.later(beat.seconds, lambda: self._airflow.start_component(component))
             case Act.DELETE_LEADER_RATES:

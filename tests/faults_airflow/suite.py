@@ -62,6 +62,7 @@ class AirflowSuite(SeedSuite[Outcome]):
                 foreign=others.moved,
                 excused=director.excused,
                 lowered=director.lowered,
+                nobody_looks=director.nobody_looks,
             ) as watch:
                 director.run()
             watched = watch.worst

@@ -31,10 +31,17 @@ class Watched:
         self.cluster.alter_reassignments({ORDERS_0: (1, 3)}, allow_replication_factor_change=True)
         self.excused: set[int] = set()
         self.lowered = {}
+        self.nobody_looks = False
         self.asked = float(MB)
         self.seconds = 0.0
         self.watch = ThrottleWatch(
-            "", [ORDERS_0], lambda: self.asked, foreign={}, excused=lambda: self.excused, lowered=self.lowered
+            "",
+            [ORDERS_0],
+            lambda: self.asked,
+            foreign={},
+            excused=lambda: self.excused,
+            lowered=self.lowered,
+            nobody_looks=lambda: self.nobody_looks,
         )
 
     def let(self, seconds: int) -> list[str]:
@@ -81,6 +88,15 @@ def test_a_throttle_that_stays_away_is_found_by_the_configs(watched):
     watched.cluster.alter_configs([ConfigChange(ORDERS, FOLLOWER_REPLICAS, ConfigOperation.DELETE)])
     [found] = watched.let(20)  # the leader's rate still holds
     assert found.startswith("orders-0 copies though follower.replication.throttled.replicas lacks 0:3, for 1")
+
+
+def test_time_in_which_nobody_can_look_does_not_count(watched):
+    watched.cluster.alter_configs([ConfigChange(ORDERS, FOLLOWER_REPLICAS, ConfigOperation.DELETE)])
+    watched.nobody_looks = True
+    assert watched.let(18) == []
+    watched.nobody_looks = False
+    assert watched.let(15) == []
+    assert len(watched.let(3)) == 1
 
 
 @pytest.mark.parametrize("factor", [1.2, 2.0])
