@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -38,7 +37,7 @@ def run_kafka(snapshot: Path, job: str, out: Path) -> Measured:
     """
     cluster = _as_text(snapshot, job)
     java = shutil.which("java") or "java"
-    classpath = os.pathsep.join([fetch_jars().classpath])
+    classpath = fetch_jars().classpath
     program = Path(__file__).with_name("KafkaPlanner.java")
     return measured([java, "-cp", classpath, str(program), str(cluster), str(out)])
 

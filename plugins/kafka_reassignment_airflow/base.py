@@ -34,6 +34,7 @@ from kafka_reassignment_airflow.links import LINKS
 from kafka_reassignment_airflow.metrics import publish
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
+from kafka_reassignment_airflow.triggers.batch import BatchTrigger
 from kafka_reassignment_airflow.urls import Opened
 
 LONGER_WHEN_CLOSE = 3
@@ -363,9 +364,19 @@ class DeferringStepOperator(ReassignmentStepOperator):
 
 
 class DeferringBatchOperator(BatchStepOperator, DeferringStepOperator):
-    """A step of one batch that waits."""
+    """A step of one batch that waits; ``trigger_class`` goes on looking."""
 
+    trigger_class: ClassVar[type[BatchTrigger]]
     template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "batch")
+
+    def trigger(self, run: RunContext, **waiting: Any) -> BatchTrigger:
+        """Return the trigger that goes on looking."""
+        return self.trigger_class(
+            kafka_conn_id=self.kafka_conn_id,
+            reassignment_id=run.record.reassignment_id,
+            batch=self.batch_number,
+            **waiting,
+        )
 
 
 def actor_of(context: Context) -> Actor:

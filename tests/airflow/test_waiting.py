@@ -6,7 +6,6 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from tests.counted_disk import CountedDisk
@@ -15,7 +14,6 @@ from tests.simulation.files import use
 from tests.simulation.stand_ins import in_place
 from tests.steps_lab import Run, move
 
-from kafka_lab.airflow import PROJECT
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
@@ -239,13 +237,13 @@ def test_batches_are_not_started_into_a_paused_dag():
         StartBatchesOperator(task_id="start_batches").execute({"ti": PausedDags(BATCH_DAG_ID)})
 
 
-def test_no_dag_is_paused_when_airflow_first_sees_it():
+def test_no_dag_is_paused_when_airflow_first_sees_it(dags):
     """Batches, roll backs and the sweep are runs that nobody triggers by hand: those of a paused DAG stay queued."""
-    for dag in DagBag(str(PROJECT / "dags")).dags.values():
+    for dag in dags.values():
         assert dag.is_paused_upon_creation is False, dag.dag_id
 
 
-def test_reassignments_that_wait_for_weeks_do_not_use_up_the_runs_of_other_clusters():
-    for dag_id, dag in DagBag(str(PROJECT / "dags")).dags.items():
+def test_reassignments_that_wait_for_weeks_do_not_use_up_the_runs_of_other_clusters(dags):
+    for dag_id, dag in dags.items():
         if dag.schedule is None and dag_id != "kafka_maintenance_window":
             assert dag.max_active_runs >= 100, dag_id

@@ -78,7 +78,6 @@ class Kind:
         weight: how often, among all.
         do: carries it out.
         make: draws its arguments.
-        smaller: arguments in simpler forms, for shrinking.
     """
 
     name: str

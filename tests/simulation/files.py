@@ -239,7 +239,6 @@ class SimOs:
     """Stands for ``os``: flushes of files and folders; the rest is the real one's."""
 
     O_RDONLY = os.O_RDONLY
-    O_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -261,13 +260,3 @@ class SimOs:
             _in_use[0].flush_folder(target)
         else:
             _in_use[0].flush_file(target)
-
-    fdatasync = fsync
-
-    def replace(self, path: object, to: object) -> None:
-        SimPath(path).replace(to)
-
-    rename = replace
-
-    def link(self, path: object, to: object) -> None:
-        SimPath(to).hardlink_to(path)

@@ -1,4 +1,4 @@
-"""What the plan step collected of the cluster, kept as it is: in the product it is four tables for Spark."""
+"""What the plan step collected of the cluster, kept as it is: in the product it is six tables for Spark."""
 
 from __future__ import annotations
 

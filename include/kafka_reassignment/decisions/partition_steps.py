@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidAssignmentError
@@ -37,13 +36,6 @@ from kafka_reassignment.text import format_brokers
 
 RackOf = Mapping[int, str | None]
 """Rack of each broker; None, or missing, where it names none: all of those count as one rack."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoNextStep:
-    """No step can be taken now, and why."""
-
-    reason: str
 
 
 def steps_of(
@@ -146,7 +138,7 @@ def steps_from_now(
         min_insync=min_insync,
         rack_of=rack_of,
     )
-    if isinstance(first, NoNextStep):
+    if first is None:
         return ()
     dead = {*move.current}.difference(live_brokers)
     rest = steps_of(first, move.target, replica_movements=replica_movements, rack_of=rack_of, dead_brokers=dead)
@@ -161,10 +153,11 @@ def next_step(
     isr: Collection[int],
     live_brokers: Collection[int],
     min_insync: int,
-    max_replicas: int | None = None,
     rack_of: RackOf | None = None,
-) -> Replicas | NoNextStep:
-    """Return the assignment to go to next from a partition as it is now, or why it has to wait.
+) -> Replicas | None:
+    """Return the assignment to go to next from a partition as it is now; None at the target, and where it has to wait.
+
+    It waits while it is offline, and while every broker that is still to be added is down.
 
     With everything in sync this is the next step of ``steps_of``. Otherwise brokers that are down are not added now,
     replicas out of sync are removed first, those on dead brokers at once as ``steps_of`` says, and while fewer than
@@ -178,8 +171,6 @@ def next_step(
         isr: in-sync replicas.
         live_brokers: brokers that are alive.
         min_insync: the topic's ``min.insync.replicas``.
-        max_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None, and
-            more where more than R are added. After a step that adds the new leader, that is one more than before it.
         rack_of: as ``steps_of``.
 
     Raises:
@@ -187,25 +178,16 @@ def next_step(
     """
     _check(current, target, replica_movements)
     in_sync = [b for b in current if b in isr and b in live_brokers]
-    if current == target:
-        return NoNextStep(f"nothing to do: the partition is at its target {format_brokers(target)}")
-    if not in_sync:
-        return NoNextStep(
-            f"the partition is offline: none of its replicas {format_brokers(current)} is in sync on a live broker"
-        )
     adding = [b for b in target if b not in current]
-    if adding and not any(b in live_brokers for b in adding):
-        return NoNextStep(f"every broker that is still to be added is down: {format_brokers(adding)}")
+    if current == target or not in_sync or (adding and not any(b in live_brokers for b in adding)):
+        return None
     short = max(0, min_insync - len(in_sync))
     movements = max(replica_movements, short)
-    most = max(len(current), len(target)) + movements if max_replicas is None else max_replicas
-    if adding and most <= len(current):
-        return NoNextStep(f"there are {len(current)} replicas already, no room for another one below {most}")
     return _next(
         current,
         target,
         movements,
-        most,
+        max(len(current), len(target)) + movements,
         in_sync=in_sync,
         dead={*current, *target}.difference(live_brokers),
         short=short,

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,7 +21,6 @@ from kafka_reassignment.model import (
     Replicas,
     TopicPartition,
 )
-from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.plan.tables import read_table, write_table
 from kafka_reassignment.planner import schemas
 
@@ -222,9 +220,8 @@ def _log_replica_parts(replicas: tuple[LogReplica, ...]) -> Iterator[pa.RecordBa
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The snapshot's small tables, as Arrow; the large ones are read by Spark from ``directory``."""
+    """The snapshot's small tables, as Arrow; the large ones are read by Spark."""
 
-    directory: str
     brokers: pa.Table
     log_dirs: pa.Table
     topics: pa.Table
@@ -238,17 +235,11 @@ class Snapshot:
             FileNotFoundError: a table is missing.
         """
         return cls(
-            directory,
             read_table(f"{directory}/brokers").sort_by("broker"),
             read_table(f"{directory}/log_dirs"),
             read_table(f"{directory}/topics"),
             tuple(read_table(f"{directory}/assumptions")["text"].to_pylist()),
         )
-
-    @property
-    def broker_ids(self) -> np.ndarray:
-        """Ids of all brokers, ascending."""
-        return longs(self.brokers["broker"])
 
     @property
     def min_insync_replicas(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ from kafka_reassignment.decisions.batching import BatchRates, to_need_fewer_batc
 from kafka_reassignment.decisions.moves import is_half_way
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.decisions.throttle import without_slowdowns
-from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError
+from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError, overtaken
 from kafka_reassignment.model import ClusterDescription, Step, View
 from kafka_reassignment.plan.rebatch import RemainingPlan, fewest_left, rebatch
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
@@ -132,6 +132,7 @@ def revise(run: RunContext, after: int, event: AuditDraft, *, then: Rerun) -> No
 
     Raises:
         InfeasiblePlanError: the limits would need more batches than they allow.
+        OvertakenError: another try has re-batched it meanwhile.
     """
     record, recorded = run.record, RecordView(run.record)
     number, last = record.revisions.last()
@@ -226,7 +227,11 @@ def move_from_start(run: RunContext, partitions: Collection[str], event: AuditDr
 
 
 def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Limits, reason: str) -> Revision:
-    """Re-batch what is left at a place of its own, and put it in force unless revision ``last`` is not the last any more."""
+    """Re-batch what is left at a place of its own, and put it in force.
+
+    Raises:
+        OvertakenError: revision ``last`` is not the last any more.
+    """
     record = run.record
     place = record.new_plan_place(run.now(), run.actor.task_id)
     changes = without_slowdowns(record.journal().rate_changes)
@@ -243,7 +248,8 @@ def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Lim
         reason=reason,
         left_open=tuple(map(_name, remaining.left_open)),
     )
-    record.revise_plan(last, revision)
+    if not record.revise_plan(last, revision):
+        raise overtaken("it has re-batched what is left")
     return revision
 
 

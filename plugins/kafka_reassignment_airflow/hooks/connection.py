@@ -13,8 +13,9 @@ def find_connection(conn_id: str, kind: str) -> Connection:
     """Return a connection.
 
     :param conn_id: its id.
-    :param kind: begins the error's text, such as "Kafka". :raises ConnectionNotFoundError: there is none of this id, or
-    what keeps connections did not answer: Airflow does not tell which.
+    :param kind: begins the error's text, such as "Kafka".
+    :raises ConnectionNotFoundError: there is none of this id, or what keeps connections did not answer: Airflow does
+        not tell which.
     """
     try:
         return BaseHook.get_connection(conn_id)

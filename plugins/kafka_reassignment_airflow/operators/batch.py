@@ -65,19 +65,11 @@ class DropOldReplicasOperator(DeferringBatchOperator):
     """
 
     step_name = "drop_old_replicas"
+    trigger_class = DropTrigger
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Drop what may be dropped now."""
         return drop_old_replicas(run, self.batch_number, started_at)
-
-    def trigger(self, run: RunContext, **waiting: Any) -> DropTrigger:
-        """Return the trigger that goes on looking and dropping."""
-        return DropTrigger(
-            kafka_conn_id=self.kafka_conn_id,
-            reassignment_id=run.record.reassignment_id,
-            batch=self.batch_number,
-            **waiting,
-        )
 
 
 class ClearThrottleOperator(BatchStepOperator):

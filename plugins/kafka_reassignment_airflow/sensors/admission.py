@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from airflow.sdk import Context
 
@@ -28,6 +27,7 @@ class AdmitBatchSensor(DeferringBatchOperator):
     """
 
     step_name = "admit"
+    trigger_class = AdmissionTrigger
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once at the reasons."""
@@ -49,12 +49,3 @@ class AdmitBatchSensor(DeferringBatchOperator):
 
     def _what(self, run: RunContext) -> str:
         return f"{self._once} of {run.record.reassignment_id}"
-
-    def trigger(self, run: RunContext, **waiting: Any) -> AdmissionTrigger:
-        """Return the trigger that goes on looking."""
-        return AdmissionTrigger(
-            kafka_conn_id=self.kafka_conn_id,
-            reassignment_id=run.record.reassignment_id,
-            batch=self.batch_number,
-            **waiting,
-        )

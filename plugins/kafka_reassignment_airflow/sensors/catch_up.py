@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.waiting import SizeSamples, WaitResult
@@ -23,16 +22,8 @@ class IsrCatchUpSensor(DeferringBatchOperator):
     """
 
     step_name = "sense_isr_catch_up"
+    trigger_class = CatchUpTrigger
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once at the ISR of every partition."""
         return sense_isr_catch_up(run, self.batch_number, started_at, samples)
-
-    def trigger(self, run: RunContext, **waiting: Any) -> CatchUpTrigger:
-        """Return the trigger that goes on looking."""
-        return CatchUpTrigger(
-            kafka_conn_id=self.kafka_conn_id,
-            reassignment_id=run.record.reassignment_id,
-            batch=self.batch_number,
-            **waiting,
-        )

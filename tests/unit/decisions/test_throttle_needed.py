@@ -24,7 +24,6 @@ from kafka_reassignment.decisions.throttle import (
     changes_to_put_back,
     changes_to_restore,
     changes_to_throttle,
-    list_bytes,
     listed_in,
     needed_replicas,
     replicas_listed,
@@ -97,14 +96,6 @@ def test_a_broker_that_just_died_is_out_of_sync_though_the_isr_still_has_it():
 
 
 # Lists
-
-
-def test_the_length_of_the_lists_of_a_set_of_steps():
-    steps = [move("orders", 10, (1, 2), (3, 4)), move("orders", 9, (1,), (100,)), move("logs", 0, (1,), (1,))]
-    assert list_bytes(steps) == {
-        ("orders", Side.FOLLOWER): len("9:100,10:3,10:4"),
-        ("orders", Side.LEADER): len("9:1,10:1,10:2"),
-    }
 
 
 @given(st.integers(0, 40), st.integers(LONGEST_LIST_BYTES - 60, LONGEST_LIST_BYTES))

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_reassignment.decisions.batching import batches_of
-from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, list_bytes
+from kafka_reassignment.decisions.throttle import LONGEST_LIST_BYTES, replicas_listed
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 from kafka_reassignment.plan.steps import batching_columns, steps_table
@@ -77,4 +77,4 @@ def test_a_batch_of_5000_partitions_of_one_topic_has_lists_that_kafka_takes():
             )
             for row in rows
         ]
-        assert all(length <= LONGEST_LIST_BYTES for length in list_bytes(steps).values())
+        assert all(len(",".join(r.entries)) <= LONGEST_LIST_BYTES for r in replicas_listed(steps))

@@ -34,7 +34,7 @@ def test_a_snapshot_is_written_to_and_read_from_a_bucket(cluster):
     cluster.racks(a=(1,), b=(2,)).topic("orders", [1, 2], [2, 1])
     snapshot = Snapshot.open(cluster.write(f"{BUCKET}/snapshot"))
 
-    assert snapshot.broker_ids.tolist() == [1, 2]
+    assert snapshot.brokers["broker"].to_pylist() == [1, 2]
     assert snapshot.topics["topic"].to_pylist() == ["orders"]
 
 

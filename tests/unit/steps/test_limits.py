@@ -11,8 +11,9 @@ from upath import UPath
 
 from kafka_reassignment.advice import Correct, Rerun, StartBrokers
 from kafka_reassignment.decisions.partition_steps import steps_for
-from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError, VerificationError
+from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError, OvertakenError, VerificationError
 from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
+from kafka_reassignment.plan.rebatch import rebatch
 from kafka_reassignment.plan.store import read_summary, write_summary
 from kafka_reassignment.plan.summary import BrokerSummary
 from kafka_reassignment.record.audit import Actor
@@ -171,6 +172,25 @@ def test_a_crash_while_re_batching_leaves_the_batches_as_they_were(reassignment,
     assert run.record.plan_in_force().batches == 4
     assert next_batch(run.context, 1) == 2
     assert run.record.plan_in_force().batches == 2
+
+
+def test_a_try_that_another_one_has_overtaken_does_not_say_that_its_plan_is_in_force(reassignment, monkeypatch):
+    run = reassignment(*([m] for m in MOVES))
+    run.do_all()
+    change_limits(run.context, {"partition_movements": 3}, by="bob")
+    event = AuditDraft()
+
+    def rebatch_late(*args, **kwargs):
+        monkeypatch.undo()
+        assert next_batch(run.context, 1) == 2
+        return rebatch(*args, **kwargs)
+
+    monkeypatch.setattr("kafka_reassignment.steps.limits.rebatch", rebatch_late)
+    with pytest.raises(OvertakenError, match="it has re-batched what is left"):
+        revise(run.context, 1, event, then=Rerun("start_next_batch", batch=1))
+    assert "revision" not in event.facts
+    assert len(run.record.revisions.all()) == 1
+    assert next_batch(run.context, 1) == 2
 
 
 def test_a_batch_that_has_begun_is_not_re_batched(reassignment):

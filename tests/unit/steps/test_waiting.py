@@ -35,13 +35,6 @@ MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 WHOLE = CancelScope()
 
 
-@pytest.fixture
-def submitted(reassignment):
-    run = reassignment(MOVES)
-    run.do_all("admit", "set_throttle", "submit_batch")
-    return run
-
-
 def steps(run: Run) -> list[str]:
     return [event.step for event in run.record.audit]
 

@@ -21,7 +21,7 @@ from kafka_reassignment.decisions.throttle.journal import (
     throttle_by_journal,
     union,
 )
-from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, TOO_LONG, TooLong, list_bytes, too_long
+from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, TOO_LONG, TooLong, too_long
 from kafka_reassignment.decisions.throttle.needed import NOTHING, Needed, all_of, listed_in, needed_replicas
 from kafka_reassignment.decisions.throttle.set import (
     HIDDEN,
@@ -96,7 +96,6 @@ __all__ = [
     "covers",
     "ended",
     "is_cleared",
-    "list_bytes",
     "listed_in",
     "lower_rates",
     "missing_throttle",

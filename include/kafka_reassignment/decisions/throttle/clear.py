@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord
+from kafka_reassignment.decisions.throttle.journal import UNSET, Earlier, Journal, ListRecord, RateRecord
 from kafka_reassignment.decisions.throttle.needed import NOTHING, Needed
 from kafka_reassignment.decisions.throttle.set import SeenConfigs, restore_rate
 from kafka_reassignment.decisions.throttle.wanted import EVERY_REPLICA, entries_of
@@ -66,7 +66,7 @@ def changes_to_restore(
             rates.append(rate)
         else:
             changed.append(
-                f"broker {rate.broker}: {rate.side.rate_key} is {_format_value(present)}, expected {rate.set_values[-1]} which we "
+                f"broker {rate.broker}: {rate.side.rate_key} is {Earlier.of(present)}, expected {rate.set_values[-1]} which we "
                 f"set; it was {rate.earlier} before"
             )
     for record in journal.lists:
@@ -150,7 +150,3 @@ def _remove_entries(record: ListRecord, present: ConfigValue, staying: set[str])
     if record.added and is_left_empty:
         return ConfigChange(record.resource, record.side.replicas_key, ConfigOperation.DELETE)
     return None
-
-
-def _format_value(value: ConfigValue) -> str:
-    return "unset" if value.value is None else f"{value.value} ({value.source})"

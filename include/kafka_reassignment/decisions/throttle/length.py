@@ -7,16 +7,10 @@ from dataclasses import dataclass, replace
 
 from kafka_reassignment.decisions.throttle.journal import UNSET
 from kafka_reassignment.decisions.throttle.set import SeenConfigs, missing_entries
-from kafka_reassignment.decisions.throttle.wanted import Side, ThrottledReplicas, partition_of, replicas_listed
-from kafka_reassignment.model import Step
+from kafka_reassignment.decisions.throttle.wanted import Side, ThrottledReplicas, partition_of
 
 LONGEST_LIST_BYTES = 32_767
 """The longest value of a config (KRaft's ``ConfigurationControlManager``)."""
-
-
-def list_bytes(steps: Iterable[Step]) -> dict[tuple[str, Side], int]:
-    """Return how long the lists of throttled replicas are that a set of steps needs, in bytes by topic and side."""
-    return {(r.topic, r.side): _value_bytes(r.entries) for r in replicas_listed(steps)}
 
 
 def _value_bytes(entries: Sequence[str]) -> int:

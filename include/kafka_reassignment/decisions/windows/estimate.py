@@ -19,7 +19,7 @@ from kafka_reassignment.decisions.throttle.wanted import RateChange, Side, throt
 from kafka_reassignment.model import Batch, Reassignment
 
 OVERHEAD_SECONDS = 30.0
-"""What a batch takes besides copying: eight tasks (10 s with Airflow's defaults), a look every 10 s, joining the ISR."""
+"""What a batch takes besides copying: its tasks (a chain of eight takes 10 s with Airflow's defaults), a look every 10 s, joining the ISR."""
 
 MAX_MEASURED_BATCHES = 5
 """The pace is the median of at most this many earlier batches."""

@@ -32,8 +32,6 @@ LONGEST_DURATION = timedelta(days=31)
 
 _DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)
-_NEVER_SKIPPED_MORE = timedelta(days=2)
-"""No clock ever skipped more: Pacific/Apia skipped a day in 2011."""
 
 _WEEKLY = re.compile(
     r"(?P<days>[a-z]+(?:[-,][a-z]+)*) (?P<start>\d{1,2}:\d\d)-(?:(?P<end_day>[a-z]+) )?(?P<end>\d{1,2}:\d\d)", re.ASCII

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from kafka_reassignment.decisions.cancel import to_free
 from kafka_reassignment.decisions.controller import Controller
@@ -292,6 +293,6 @@ def format_reasons(reasons: Mapping[TopicPartition, object]) -> str:
     return name_some(f"{p} ({reason})" for p, reason in reasons.items())
 
 
-def as_texts(reasons: Mapping[TopicPartition, object]) -> dict[str, str]:
-    """Return partitions and reasons as an audit event or a result holds them."""
-    return {str(p): str(reason) for p, reason in reasons.items()}
+def as_texts(reasons: Mapping[Any, object]) -> dict[str, str]:
+    """Return partitions or configs, and reasons, as an audit event or a result holds them."""
+    return {str(what): str(reason) for what, reason in reasons.items()}

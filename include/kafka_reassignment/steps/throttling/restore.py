@@ -38,14 +38,13 @@ from kafka_reassignment.model import (
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
-from kafka_reassignment.steps.base.moves import format_reasons
+from kafka_reassignment.steps.base.moves import as_texts, format_reasons
 from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe_replicas
 from kafka_reassignment.steps.left.left_over import to_end_moves
 from kafka_reassignment.steps.throttling.throttle_configs import (
     apply_changes,
     describe_throttles,
     observe_listed,
-    refused_in_words,
     settled_configs,
     shown,
     str_change,
@@ -142,7 +141,7 @@ def restore_configs(run: RunContext, event: AuditDraft, *, of_others: Iterable[T
         "changes": [str_change(c) for c in changes],
         "before": shown(before),
         "changed_by_others": changed_by_others,
-        "refused": refused_in_words(refused),
+        "refused": as_texts(refused),
         "kept_for": list(map(str, restored.copying)),
         "owed": list(restored.owed),
     }

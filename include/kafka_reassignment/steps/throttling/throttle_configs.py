@@ -24,6 +24,7 @@ from kafka_reassignment.errors import CORRECTED_REFUSALS, name_some, overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
 from kafka_reassignment.ports import refusals
 from kafka_reassignment.steps.base.context import RunContext
+from kafka_reassignment.steps.base.moves import as_texts
 from kafka_reassignment.steps.base.view import observe_replicas
 
 SETTLE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.0)
@@ -129,7 +130,7 @@ def facts_of(setting: ThrottleSetting, refused: Mapping[ConfigResource, Refusal]
     return {
         "changes": [str_change(c) for c in setting.changes],
         "before": shown(setting.before),
-        "refused": refused_in_words(refused),
+        "refused": as_texts(refused),
     }
 
 
@@ -157,11 +158,6 @@ def apply_changes(run: RunContext, changes: Iterable[ConfigChange]) -> dict[Conf
     """Ask for changes, and return the refusals by resource."""
     wanted = list(changes)
     return refusals(run.cluster.alter_configs(wanted)) if wanted else {}
-
-
-def refused_in_words(refused: Mapping[ConfigResource, Refusal]) -> dict[str, str]:
-    """Return refusals as an audit event holds them."""
-    return {str(resource): str(refusal) for resource, refusal in refused.items()}
 
 
 def str_change(change: ConfigChange) -> str:
