@@ -60,7 +60,6 @@ class LocalAirflow(AirflowClient):
         connections: Airflow connections by id, as JSON-able dicts (``conn_type``, ``extra`` …).
         home: AIRFLOW_HOME; a temporary folder when None.
         environment: further settings, such as ``AIRFLOW__CORE__PARALLELISM``.
-        fast: shorten the scheduler's idle sleep, so that short steps follow each other quickly.
         python: the interpreter whose Airflow runs.
     """
 
@@ -70,7 +69,6 @@ class LocalAirflow(AirflowClient):
         connections: Mapping[str, Mapping[str, Any]] | None = None,
         home: Path | None = None,
         environment: Mapping[str, str] | None = None,
-        fast: bool = True,
         python: Path = Path(sys.executable),
     ) -> None:
         self.home = home or Path(tempfile.mkdtemp(prefix="kafka-reassignment-airflow-"))
@@ -80,7 +78,7 @@ class LocalAirflow(AirflowClient):
         self._python = python
         self._components: dict[str, _Component] = {}
         self._home_lifeline = Lifeline(None if home is not None else self.home)
-        self._environment = self._settings(connections or {}, fast) | dict(environment or {})
+        self._environment = self._settings(connections or {}) | dict(environment or {})
 
     @property
     def record_uri(self) -> str:
@@ -219,7 +217,7 @@ class LocalAirflow(AirflowClient):
         if done.returncode:
             raise RuntimeError(f"'airflow {' '.join(arguments)}' failed:\n{self.tail('migrate')}")
 
-    def _settings(self, connections: Mapping[str, Mapping[str, Any]], fast: bool) -> dict[str, str]:
+    def _settings(self, connections: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         worker_logs, trigger_logs = free_ports(2, frozenset({self.port}))
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "PYTHONPATH", "PYTEST"))}
         settings = {
@@ -250,11 +248,11 @@ class LocalAirflow(AirflowClient):
             "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",
             # Tasks of a scheduler that died are taken over this often; by default, every five minutes.
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
+            # Short steps follow each other quickly.
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
             "AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI": f"file://{self.home}/records",
         }
-        if fast:
-            settings["AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"] = "0.2"
         for connection, fields in connections.items():
             settings[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(fields)
         return inherited | settings

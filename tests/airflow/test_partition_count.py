@@ -3,17 +3,11 @@
 import time
 
 import pytest
+from tests.airflow.lab import replicas
 
-from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment_airflow.runs import PARTITION_COUNT_DAG_ID
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
-
-
-@pytest.fixture(scope="module")
-def port(kafka):
-    with open_cluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -50,10 +44,6 @@ class Growth:
 
     def events(self, run_id):
         return list(self._records.record(run_id).audit)
-
-
-def replicas(port, topic):
-    return {p.partition: s.replicas for p, s in sorted(port.describe_partitions([topic]).items())}
 
 
 def test_a_topic_grows_by_planned_partitions_and_every_other_wish_is_reported(port, create_topic, growth):

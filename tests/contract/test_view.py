@@ -22,9 +22,7 @@ def test_a_cluster_tells_its_id_its_live_brokers_and_their_racks(lab: Lab) -> No
     assert seen.cluster_id
     assert seen.live_brokers == {1, 2, 3, 4, 5, 6}
     assert {b: broker.rack for b, broker in seen.brokers.items()} == {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
-    assert seen.controller in seen.live_brokers
     assert seen.has_reassignment_api == (lab.version >= Release(2, 4, 0)), "KIP-455"
-    assert seen.has_replication_factor_guard == (lab.version >= Release(4, 1, 0)), "KIP-860"
 
 
 def test_partitions_show_their_replicas_in_order_with_isr_and_leader(lab: Lab) -> None:

@@ -156,7 +156,6 @@ def test_from_2_4_on_the_api_is_used_though_there_is_a_zookeeper() -> None:
         extra = {"bootstrap.servers": kafka.bootstrap_servers, "zookeeper": {"connect": kafka.zookeeper_connect}}
         with open_cluster(ClusterSettings.of(extra, name="3.9")) as cluster:
             assert isinstance(cluster, KafkaCluster)
-            assert not cluster.describe_cluster().has_replication_factor_guard
             same, moved, [grown] = *make(kafka, (1, 2), (1, 2)), make(kafka, (1, 2))
             unknown = TopicPartition("no-such-topic", 0)
             replies = cluster.alter_reassignments({moved: (1, 3), grown: (1, 2, 3), unknown: (1,), same: (1, 9)})

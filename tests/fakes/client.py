@@ -139,9 +139,7 @@ class FakeClient:
                         for b, rack in sorted(kafka.racks.items())
                         if b in live or kafka.describes_fenced
                     },
-                    controller=min(live, default=None),
                     has_reassignment_api=kafka.has_api,
-                    has_replication_factor_guard=kafka.has_api and kafka.has_guard,
                 )
             return kafka.descriptions[key]
 

@@ -48,8 +48,8 @@ _KINDS = {
 
 LOWERED = "400000"
 
-START_SECONDS = 5.0
-"""Until a component that was started again does anything."""
+TAKE_OVER_SECONDS = 15.0
+"""The lab's scheduler looks that often for tasks that have died with another one."""
 
 
 class Director:
@@ -194,7 +194,7 @@ class Director:
         match act:
             case Act.KILL_SCHEDULER | Act.KILL_TRIGGERER:
                 component = "scheduler" if act is Act.KILL_SCHEDULER else "triggerer"
-                self._down_until = time.monotonic() + beat.seconds + START_SECONDS
+                self._down_until = time.monotonic() + beat.seconds + TAKE_OVER_SECONDS
                 self._airflow.kill_component(component)
                 self.world.later(beat.seconds, lambda: self._airflow.start_component(component))
             case Act.DELETE_LEADER_RATES:

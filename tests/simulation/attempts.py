@@ -76,9 +76,6 @@ class TaskInstanceOfContext:
     def get_dr_count(self, dag_id: str, run_ids: Any = None, states: Any = None, **_kwargs: Any) -> int:
         return self._airflow.count_runs(dag_id, run_ids, states)
 
-    def get_dagrun_state(self, dag_id: str, run_id: str) -> str:
-        return self._airflow.runs[dag_id, run_id].state
-
     def get_dag(self, dag_id: str) -> Any:
         return SimpleNamespace(dag_id=dag_id, is_paused=dag_id in self._airflow.paused)
 

@@ -1,7 +1,7 @@
 """Scripts that lead to a state and let a group of actions meet it there: every second seed, so that chance leaves no hole.
 
-Seed after seed takes the next state; after the last state comes the next group of actions. ``a_round`` seeds have them
-all.
+Seed after seed takes the next state; after the last state comes the next group of actions. A round of
+two seeds for each state and group has them all.
 """
 
 from __future__ import annotations
@@ -86,8 +86,3 @@ def directed(seed: int) -> tuple[Action, ...]:
 def groups() -> int:
     """Return how many groups all actions make."""
     return -(-len(ACTIONS) // TOGETHER)
-
-
-def a_round() -> int:
-    """Return how many seeds have every action in every state."""
-    return 2 * len(STATES) * groups()

@@ -158,10 +158,6 @@ class _TaskInstances:
     ) -> int:
         return airflow_now().count_tasks(dag_id, run_ids or (), states or (), task_ids)
 
-    @staticmethod
-    def get_dagrun_state(dag_id: str, run_id: str) -> str:
-        return str(airflow_now().runs[dag_id, run_id].state)
-
 
 class _Configuration:
     """Stands for Airflow's configuration, which does not change while a process simulates."""

@@ -62,15 +62,12 @@ class InFlight:
 class ClusterDescription:
     """Identity and brokers of a cluster.
 
-    ``controller`` is None when no controller is known. ``has_reassignment_api`` is False below
-    Kafka 2.4 (no KIP-455); ``has_replication_factor_guard`` is True from Kafka 4.1 (KIP-860).
+    ``has_reassignment_api`` is False below Kafka 2.4 (no KIP-455).
     """
 
     cluster_id: str
     brokers: Mapping[int, Broker]
-    controller: int | None = None
     has_reassignment_api: bool = True
-    has_replication_factor_guard: bool = True
 
     @property
     def live_brokers(self) -> frozenset[int]:

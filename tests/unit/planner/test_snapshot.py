@@ -20,7 +20,7 @@ from kafka_reassignment.planner.snapshot import write_snapshot
 pytestmark = pytest.mark.quick
 
 SHOWN = TopicPartition("orders", 0)
-CLUSTER = ClusterDescription("c1", {1: Broker(1, "a"), 2: Broker(2, "b")}, controller=1)
+CLUSTER = ClusterDescription("c1", {1: Broker(1, "a"), 2: Broker(2, "b")})
 
 
 def assumptions(hosted: dict[int, list[TopicPartition]], folder: Path) -> tuple[str, ...]:

@@ -229,7 +229,7 @@ def test_sizes_of_another_batch_and_a_cluster_that_is_away_are_no_obstacle(reass
     run.do("admit")
 
 
-def test_the_drop_of_a_batch_notes_the_sizes_of_the_next_one_whose_admission_need_not_wait(reassignment, cluster):
+def test_the_drop_of_a_batch_notes_the_sizes_of_the_next_one_whose_admission_need_not_wait(reassignment):
     run = reassignment([move("orders", 0, (1, 2), (1, 4))], [move("orders", 1, (2, 3), (5, 3))])
     run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
     noted = run.record.sizes()

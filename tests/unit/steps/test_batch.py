@@ -33,7 +33,7 @@ def test_a_batch_ends_at_its_target_with_the_throttle_gone(reassignment):
     assert run.record.audit.verify() == len(OWN_STEPS) + 1  # a drop is announced before it is done
 
 
-def test_data_moves_under_the_throttle_only(reassignment, cluster):
+def test_data_moves_under_the_throttle_only(reassignment):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
     configs = run.configs("orders")

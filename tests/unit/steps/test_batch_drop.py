@@ -425,7 +425,7 @@ def test_a_rate_at_which_a_replica_may_wait_for_its_turn_is_to_be_raised(reassig
     assert late(run).advice == (rate, Rerun("sense_isr_catch_up", batch=1))
 
 
-def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):
+def test_replicas_that_never_catch_up_end_the_wait(reassignment):
     run = reassignment(MOVES, catch_up_timeout_minutes=1)
     run.do_all("admit", "set_throttle", "submit_batch")
     started = run.clock.now

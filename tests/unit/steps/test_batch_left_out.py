@@ -194,7 +194,7 @@ def test_a_try_that_stood_still_after_its_last_request_does_not_hide_what_a_late
     assert run.record.submitted(1).left_open == {"orders-0": "broker 3 is down"}
 
 
-def test_what_our_own_stop_cancelled_is_not_taken_for_another_clients_doing(reassignment, cluster):
+def test_what_our_own_stop_cancelled_is_not_taken_for_another_clients_doing(reassignment):
     """After a resume a person reruns the sensor alone: it asks for the submission."""
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")

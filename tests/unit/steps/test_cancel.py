@@ -63,7 +63,7 @@ def test_a_cancel_says_what_it_leaves(reassignment, cluster):
     }
 
 
-def test_what_had_all_joined_is_taken_back_too(reassignment, cluster):
+def test_what_had_all_joined_is_taken_back_too(reassignment):
     run = reassignment(MOVES)
     run.do_all("admit", "submit_batch", "sense_isr_catch_up")
     outcome = run.stop_all()
@@ -325,7 +325,7 @@ def test_a_batch_waits_for_what_was_taken_out_of_it_and_is_carried_on(reassignme
     run.finish()
 
 
-def test_a_batch_is_not_finished_while_what_was_taken_out_of_it_is_half_way(reassignment, cluster):
+def test_a_batch_is_not_finished_while_what_was_taken_out_of_it_is_half_way(reassignment):
     """The cancel finds by the batch what is half-way: it would say that all is settled, and leave an extra replica."""
     run, scope = reassignment(MOVES), CancelScope(("orders-1",))
     run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")

@@ -40,7 +40,6 @@ from kafka_reassignment.views.listing import list_reassignments
 
 pytestmark = pytest.mark.longer
 
-ORDERS_1 = TopicPartition("orders", 1)
 WAIT = timedelta(minutes=10)
 
 

@@ -125,7 +125,7 @@ def test_fewer_at_once_make_more_batches(reassignment):
     assert run.replicas() == TARGET
 
 
-def test_another_number_of_new_replicas_re_batches_the_steps(reassignment, cluster):
+def test_another_number_of_new_replicas_re_batches_the_steps(reassignment):
     """R = 2 instead of 1: what were two steps in two batches is one, and shares a batch with the other partition."""
     steps = [move("orders", 0, (1, 2), (3, 2)), move("orders", 0, (3, 2), (3, 4))]
     run = reassignment([MOVES[1]], [steps[0]], [steps[1]])

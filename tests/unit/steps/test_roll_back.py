@@ -155,7 +155,7 @@ def test_a_roll_back_of_a_damaged_journal_goes_without_the_rates_of_single_broke
     assert "Rates that were asked for single brokers are not known: its journal is damaged" in caplog.text
 
 
-def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, cluster):
+def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment):
     run = reassignment([FIRST], [SECOND], [move("orders", 2, (3, 1), (3, 4))])
     run.do_all()
     run.do_all("admit", "set_throttle", "submit_batch", batch=2)
@@ -211,7 +211,7 @@ def test_a_roll_back_that_an_earlier_version_accepted_goes_on_after_the_upgrade(
 
 
 @pytest.mark.parametrize("is_finished", [False, True], ids=["not finished", "finished"])
-def test_what_was_submitted_is_taken_back_though_its_task_could_not_record_it(reassignment, cluster, is_finished):
+def test_what_was_submitted_is_taken_back_though_its_task_could_not_record_it(reassignment, is_finished):
     run = reassignment([move("orders", 0, (1, 2), (1, 2, 3)), move("orders", 1, (2, 3), (2, 3, 1))])
     run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
     if is_finished:  # by an earlier version, which asked for no record of the submission

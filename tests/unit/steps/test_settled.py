@@ -67,7 +67,7 @@ def superseding(first: Run, reassignment, *batches, **request) -> Run:
     return then
 
 
-def test_what_others_make_of_it_between_the_last_look_and_the_report_is_theirs(reassignment, cluster):
+def test_what_others_make_of_it_between_the_last_look_and_the_report_is_theirs(reassignment):
     run = reassignment([TO_3, TO_4])
     run.do_all("admit", "set_throttle", "submit_batch")
     cancel.stop(run.context, WHOLE, by="bob")
@@ -94,7 +94,7 @@ def test_a_cancel_that_is_cleared_takes_back_nothing_that_was_made_since(reassig
     assert run.replicas()["orders-0"] == (1, 2, 3)
 
 
-def test_a_resume_makes_what_was_settled_its_own_again(reassignment, cluster):
+def test_a_resume_makes_what_was_settled_its_own_again(reassignment):
     run = reassignment([TO_3, TO_4])
     run.do_all("admit", "set_throttle", "submit_batch")
     cancelled(run)

@@ -194,7 +194,7 @@ def test_a_second_reassignment_is_reported_who_holds_the_cluster(reassignment):
         preflight(second(run), REQUEST | {"supersede": False}, "bob")
 
 
-def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_debts_over(reassignment, cluster):
+def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_debts_over(reassignment):
     first = reassignment([move("orders", 0, (1, 2), (1, 3))])
     configs = first.configs("orders")
     first.do_all("admit", "set_throttle", "submit_batch")

@@ -185,7 +185,7 @@ def test_a_rate_lowered_by_the_dag_goes_below_another_clients_lower_one_at_once(
     assert rate(run, 3, FOLLOWER_RATE) == 5_000_000
 
 
-def test_a_lower_rate_of_an_earlier_reassignment_is_no_other_clients(reassignment, cluster):
+def test_a_lower_rate_of_an_earlier_reassignment_is_no_other_clients(reassignment):
     """Its owner is gone, so it is taken over with its debt instead of respected for ever."""
     first = reassignment(MOVES, throttle_mb_per_second=2)
     first.do_all("admit", "set_throttle")

@@ -269,7 +269,7 @@ def test_a_plan_without_the_lock_that_waits_for_its_approval_gets_its_rate_once_
     change_rate(run.context, asked_bytes_per_second=20_000_000)
 
 
-def test_what_a_clear_advises_leads_on_whatever_the_state(submitted, cluster):
+def test_what_a_clear_advises_leads_on_whatever_the_state(submitted):
     def advice():
         with pytest.raises((ThrottleInUseError, BatchIncompleteError)) as error:
             submitted.do("clear_throttle")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.quick
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 
 
-def test_it_says_exactly_what_would_be_done_and_then_just_that_is_done(reassignment, cluster):
+def test_it_says_exactly_what_would_be_done_and_then_just_that_is_done(reassignment):
     asked = reassignment(MOVES, [move("orders", 2, (3, 1), (1, 3))], validate_only=True)
     assert approval(asked.context) == "stop"
     would = [json.loads(line) for line in asked.record.read_file(WOULD_DO).decode().splitlines()]
@@ -45,7 +45,7 @@ def test_nothing_is_changed_and_the_cluster_is_given_back(reassignment, cluster)
     assert run.store.lock_owner(run.cluster_id) is None
 
 
-def test_people_are_reported_in_words(reassignment, cluster):
+def test_people_are_reported_in_words(reassignment):
     run = reassignment(MOVES, validate_only=True)
     approval(run.context)
     message = next(e for e in run.record.audit if e.step == "approve").facts["would_do"]

@@ -188,7 +188,7 @@ def test_a_cluster_that_is_away_does_not_end_the_wait_of_what_copies_at_its_rate
     assert large.look("sense_isr_catch_up", started_at=began) == Waiting("no broker answers", until=until)
 
 
-def test_catch_up_fails_with_what_a_person_has_to_do(reassignment, submitted, cluster):
+def test_catch_up_fails_with_what_a_person_has_to_do(reassignment, submitted):
     assert failure(submitted.look("sense_isr_catch_up", started_at=submitted.clock.now - timedelta(days=2))) is (
         CatchUpTimeoutError
     )

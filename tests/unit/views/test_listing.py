@@ -258,7 +258,7 @@ def test_a_reassignment_that_is_not_in_the_records_is_an_error(submitted):
         listed(submitted, reassignment_id="nowhere")
 
 
-def test_the_latest_progress_note_is_included(submitted, cluster):
+def test_the_latest_progress_note_is_included(submitted):
     with pytest.raises(StillWaiting):
         submitted.do("sense_isr_catch_up")
     [message] = listed(submitted).as_json()["reassignments"]

@@ -122,7 +122,7 @@ def test_a_replica_that_does_not_get_on_is_why_it_waits(reassignment, cluster):
     assert watch(run).look().waits == ("orders-1 on 4: broker 4 is down (stuck)",)
 
 
-def test_there_has_to_be_something_to_watch(reassignment, cluster):
+def test_there_has_to_be_something_to_watch(reassignment):
     run = reassignment(FIRST)
     with pytest.raises(RecordError, match="There is no record of reassignment mistyped"):
         watch(run, "mistyped").look()

@@ -21,21 +21,17 @@ _NO_SUCH_TOPIC = frozenset({UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC})
 def describe_cluster(conversation: ProtocolConversation) -> ClusterDescription:
     """Return id, brokers with racks, and which APIs there are; fenced brokers too from KIP-1073 on.
 
-    By kafka-python: confluent-kafka leaves out fenced brokers, and says nothing about API versions. On KRaft
-    ``controller`` is some live broker, which forwards to the controller: clients see no more (KIP-590).
+    By kafka-python: confluent-kafka leaves out fenced brokers, and says nothing about API versions.
     """
     brokers = conversation.brokers
     if conversation.versions.get(_DESCRIBE_CLUSTER, -1) >= 2:
         response = conversation.ask(DescribeClusterRequest(include_fenced_brokers=True))
         raise_for(response.error_code, response.error_message, "describing the cluster", Right.DESCRIBE_CLUSTER)
         brokers = {b.broker_id: Broker(b.broker_id, b.rack or None, not b.is_fenced) for b in response.brokers}
-    highest_alter = conversation.versions.get(_ALTER)
     return ClusterDescription(
         cluster_id=conversation.cluster_id,
         brokers=brokers,
-        controller=conversation.controller,
-        has_reassignment_api=highest_alter is not None,
-        has_replication_factor_guard=highest_alter is not None and highest_alter >= 1,
+        has_reassignment_api=_ALTER in conversation.versions,
     )
 
 

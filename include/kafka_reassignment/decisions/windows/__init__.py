@@ -6,30 +6,22 @@ takes. The spec of the windows, its rules and its clock belong to the request (`
 
 from kafka_reassignment.decisions.windows.fit import Fit, NoEnd, StartDecision, finishes, fits
 from kafka_reassignment.decisions.windows.occurrences import (
-    LOOK_AHEAD,
-    Occurrence,
-    WindowStatus,
     occurrences,
     past_deadline,
     refuse_never_open,
-    refuse_past_deadline,
     window_status,
 )
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 
 __all__ = [
-    "LOOK_AHEAD",
     "Fit",
     "MaintenanceWindows",
     "NoEnd",
-    "Occurrence",
     "StartDecision",
-    "WindowStatus",
     "finishes",
     "fits",
     "occurrences",
     "past_deadline",
     "refuse_never_open",
-    "refuse_past_deadline",
     "window_status",
 ]

@@ -46,7 +46,7 @@ class RateOrder:
         """Whether a person asks for it: else it was decided on the ground of a journal."""
         return self.decided_on is None
 
-    def is_about(self, broker: int, side: Side) -> bool:
+    def concerns(self, broker: int, side: Side) -> bool:
         """Whether it changes the rate of this side of a broker."""
         return side in self.sides and (self.brokers is None or broker in self.brokers)
 
