@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,7 +24,7 @@ from kafka_reassignment.ports import ClusterPort
 LONGEST_GAP_SECONDS = 15.0
 """A trigger looks every 10 s, and a task may be between two tries."""
 
-WINDOW_SECONDS = 30.0
+WINDOW_SECONDS = 3 * QUOTA_SECONDS
 
 Way = Literal["received", "sent"]
 
@@ -62,30 +63,33 @@ class _Sample(NamedTuple):
 
 @dataclass
 class _Flow:
-    """What one broker has received or sent of the same replicas."""
+    """What one broker has received or sent of the same replicas; ``begins`` where the first sample is that of their beginning."""
 
     replicas: frozenset[tuple[TopicPartition, int]] = frozenset()
     samples: deque[_Sample] = field(default_factory=deque)
+    begins: bool = False
 
     def credit(self, replicas: frozenset[tuple[TopicPartition, int]], sample: _Sample) -> tuple[float, str]:
         """Add a sample; return how many seconds of the rate came on top of it at most, until now, and that in words.
 
-        Looked at are the time since the copy began, and intervals as long as Kafka's quota looks back: within those, a
-        copy that stood still for a while (its leader had died) makes up for it.
+        Looked at are the time since the copy began, and what came within one, two or three times the seconds that
+        Kafka's quota looks back: within those, a copy that stood still for a while makes up for it, also where it
+        stood still because of an earlier burst.
         """
         if replicas != self.replicas or (self.samples and sample.size < self.samples[-1].size):
             self.replicas = replicas
             self.samples.clear()
+            self.begins = sample.size <= FETCH_BYTES_OF_REPLICA * len(replicas)
         self.samples.append(sample)
         while sample.at - self.samples[0].at > WINDOW_SECONDS:
             self.samples.popleft()
+            self.begins = False
         most, words = 0.0, ""
         for number, before in enumerate(self.samples):
             seconds, grown = sample.at - before.at, sample.size - before.size
-            if before is not self.samples[0] and seconds < QUOTA_SECONDS:
-                break
+            allowed = seconds if number == 0 and self.begins else QUOTA_SECONDS * math.ceil(seconds / QUOTA_SECONDS)
             rate = max(s.rate for s in list(self.samples)[number:])
-            beyond = grown - HOLDS_TO * rate * seconds - FETCH_BYTES_OF_REPLICA * len(replicas)
+            beyond = grown - HOLDS_TO * rate * allowed - FETCH_BYTES_OF_REPLICA * len(replicas)
             if beyond / rate > most:
                 most = beyond / rate
                 words = f"{grown / 1e6:.1f} MB within {seconds:.1f} s at {rate / 1e6:g} MB/s"

@@ -125,3 +125,23 @@ def test_a_copy_that_stood_still_makes_up_for_it_within_the_eleven_seconds_of_th
     watched.let(1)
     watched.set_rates(MB)
     assert watched.let(5) == []
+
+
+def in_bursts(watched, seconds: int) -> list[str]:
+    """A copy that has 7 MB/s for so long, then stands still until Kafka's quota has forgotten it; the watch begins with it in the middle."""
+    watched.excused |= {1, 3}
+    watched.let(2)
+    watched.excused.clear()
+    for _ in range(2):
+        for rate, lasting in ((7 * MB, seconds), (1, 11 - seconds)):
+            watched.set_rates(rate)
+            watched.let(lasting)
+    return [text for text in watched.watch.problems if "beyond it" in text]
+
+
+def test_bursts_are_right_that_are_no_more_than_the_rate_within_the_eleven_seconds_of_the_quota(watched):
+    assert in_bursts(watched, 1) == []
+
+
+def test_bursts_are_found_that_are_more_than_that(watched):
+    assert len(in_bursts(watched, 3)) == 2
