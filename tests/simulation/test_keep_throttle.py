@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import pytest
 from tests.simulation.actions import Action
@@ -73,12 +72,6 @@ def ends(script: Sequence[Action], dies: str) -> list[Ended]:
         )
         for run in play.runs(DAG_ID)
     ]
-
-
-@pytest.fixture(scope="module")
-def process():
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        yield pool
 
 
 def played(process: ProcessPoolExecutor, *script: Action, dies: str = "") -> list[Ended]:

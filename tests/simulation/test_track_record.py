@@ -6,8 +6,6 @@ Each script still shows its fault where the mend is taken out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import pytest
 from tests.simulation.actions import ACTIONS, ADDED
@@ -29,12 +27,6 @@ MEETS_NOTHING: Mapping[str, str] = {"G1": "release_lock: a step of a finished ba
 
 WITHOUT_A_MUTATION: Mapping[str, str] = {}
 """By number, why no mutation puts a fault back; its script may have gone blind."""
-
-
-@pytest.fixture(scope="module")
-def process():
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="module")

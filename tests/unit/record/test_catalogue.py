@@ -3,21 +3,14 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from upath import UPath
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, catalogue, find_reassignment
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
-from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 
 pytestmark = pytest.mark.quick
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-@pytest.fixture(params=["file", "memory"])
-def store(request, tmp_path):
-    return RecordStore(UPath(f"file://{tmp_path}" if request.param == "file" else f"memory://{tmp_path.name}"))
 
 
 def begin(store, reassignment_id, hours):

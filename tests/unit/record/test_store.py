@@ -17,11 +17,6 @@ pytestmark = pytest.mark.quick
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture(params=["file", "memory"])
-def store(request, tmp_path):
-    return RecordStore(UPath(f"file://{tmp_path}" if request.param == "file" else f"memory://{tmp_path.name}"))
-
-
 def lock(reassignment: str) -> ClusterLock:
     return ClusterLock(reassignment_id=reassignment, since=NOON, requested_by="ann")
 
