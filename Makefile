@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest
 #   compose    docker-compose.yml as a file, its secrets (quick), the plan of its demo (spark); `make compose-check` brings it up
 #   simulation reassignments in a simulated world (simulation): a seed each; `make simulate` runs more
 #   fakes      no tests: the fake cluster
-#   matrix     no tests: runs those of others on each version of Kafka and Airflow (`make matrix`)
+#   matrix     no tests: runs the tests of other folders on each version of Kafka and Airflow (`make matrix`)
 # Marks: quick (in-process, all of them under a minute), longer (in-process, seconds a module), simulation (in-process, minutes), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
 # Processes (lanes), each of which takes the next module and runs all of it: tests/conftest.py says in which order.
 LANES := --dist loadfile --no-loadscope-reorder

@@ -84,11 +84,12 @@ class _Flow:
         while sample.at - self.samples[0].at > WINDOW_SECONDS:
             self.samples.popleft()
             self.begins = False
-        most, words = 0.0, ""
-        for number, before in enumerate(self.samples):
+        most, words, rate = 0.0, "", 0.0
+        for before in reversed(self.samples):
             seconds, grown = sample.at - before.at, sample.size - before.size
-            allowed = seconds if number == 0 and self.begins else QUOTA_SECONDS * math.ceil(seconds / QUOTA_SECONDS)
-            rate = max(s.rate for s in list(self.samples)[number:])
+            is_whole = self.begins and before is self.samples[0]
+            allowed = seconds if is_whole else QUOTA_SECONDS * math.ceil(seconds / QUOTA_SECONDS)
+            rate = max(rate, before.rate)
             beyond = grown - HOLDS_TO * rate * allowed - FETCH_BYTES_OF_REPLICA * len(replicas)
             if beyond / rate > most:
                 most = beyond / rate
