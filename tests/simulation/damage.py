@@ -67,6 +67,7 @@ def object_damaged(
     damaged = _damaged(was, how, of)
     disk.damage(path, damaged)
     play.unreadable.add(path)
+    play.unlinked |= _links_to_nothing(play.unreadable)
     if for_good:
         play.damaged[path] = how
         return f"{path} ({how}), for good"
@@ -90,6 +91,21 @@ def _damaged(was: Content, how: str, of: str) -> bytes:
             return was[: len(was) // 2]
         return json.dumps({**read, "a_field_of_tomorrow": {"x": 1}}).encode() if isinstance(read, dict) else b""
     return was[: len(was) // 2]
+
+
+def _links_to_nothing(unreadable: set[str]) -> set[str]:
+    """Return what ``verify`` may say of events that follow unreadable ones whose head is unreadable too.
+
+    Nothing is left then of the hash that the next event has to name.
+    """
+    heads = {path.rpartition("/")[2].removesuffix(".json") for path in unreadable if f"/{AUDIT_HEADS}/" in path}
+    said = set()
+    for path in unreadable:
+        folder, _, name = path.rpartition("/")
+        if folder.endswith("/audit") and folder.split("/")[-2] in heads:
+            number = int(name.removesuffix(".json"))
+            said.add(f"Audit event {number + 1} of {folder} does not fit the one before it")
+    return said
 
 
 def is_damaged(play: Play, name: str) -> bool:

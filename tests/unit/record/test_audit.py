@@ -97,6 +97,21 @@ def test_an_event_that_was_damaged_and_restored_breaks_nothing(log, tmp_path):
     assert log_in(tmp_path).verify() == 2
 
 
+def test_an_event_that_was_damaged_together_with_the_head_is_told_and_takes_more_events(log, tmp_path):
+    """Its hash stood in both: the next event can name what it finds there, and nothing else."""
+    log.append(event("admit"))
+    first, head = tmp_path / "audit" / "000001.json", tmp_path / "head.json"
+    content = first.read_bytes()
+    first.write_bytes(b"")
+    head.write_bytes(b"")
+    log_in(tmp_path).append(event("set_throttle"))
+    first.write_bytes(content)
+    log_in(tmp_path).append(event("submit_batch"))
+    with pytest.raises(RecordDamagedError, match="Audit event 2 .* does not fit the one before it"):
+        log_in(tmp_path).verify()
+    assert [each.step for each in log_in(tmp_path)] == ["admit", "set_throttle", "submit_batch"]
+
+
 def test_a_missing_event_is_reported(log, tmp_path):
     for step in ("admit", "set_throttle", "submit_batch"):
         log.append(event(step))
