@@ -188,6 +188,8 @@ def settling(
             in_flight.append(step)
         elif state is None or state.replicas in {whole.current, whole.target}:
             settled.append(step.partition)
+        elif not set(state.replicas) <= set(step.reassignment.expanded):  # also by a replica of a later step
+            left[step.partition] = _changed_by_another(state.replicas, whole)
         elif way := _way_out(step, whole, seen, onward=onward, wanted=(ends or {}).get(step.partition)):
             to_submit.update(way.to_submit)
             stranded.update(way.waiting)
@@ -249,15 +251,20 @@ def _down_at_each_end(step: Step, whole: Reassignment, seen: View) -> Replicas:
 
 
 def _between(here: Replicas, whole: Reassignment) -> str:
+    return f"replicas {format_brokers(here)}; either end would take copies: {_lacking(here, whole)}"
+
+
+def _changed_by_another(here: Replicas, whole: Reassignment) -> str:
+    missing = _lacking(here, whole)
+    return f"replicas {format_brokers(here)}; another client changed it" + (f": {missing}" if missing else "")
+
+
+def _lacking(here: Replicas, whole: Reassignment) -> str:
     ends = ((whole.current, "the original"), (whole.target, "the target"))
-    known = set(here) <= set(whole.expanded)
     lacking = [(name, end, tuple(b for b in end if b not in here)) for end, name in ends]
-    missing = ", ".join(
+    return ", ".join(
         f"{name} {format_brokers(end)} lacks {format_brokers(brokers)}" for name, end, brokers in lacking if brokers
     )
-    if known:
-        return f"replicas {format_brokers(here)}; either end would take copies: {missing}"
-    return f"replicas {format_brokers(here)}; another client changed it" + (f": {missing}" if missing else "")
 
 
 def _factor_above(now: int, before: int) -> str | None:

@@ -230,6 +230,16 @@ def test_a_replica_that_neither_end_has_is_another_clients_and_is_not_taken_away
         assert "another client changed it" in decided.left[P]
 
 
+def test_a_replica_of_a_later_step_is_another_clients_too() -> None:
+    """Broker 1 is in the target, and nothing has asked for it yet."""
+    first, whole = Step(Reassignment(P, (2,), (4,)), 1, 2), Reassignment(P, (2,), (4, 1))
+    partition = Controller(P, (4, 2, 1), set(ALL))
+    for onward in (False, True):
+        decided = settling([first], partition.view(), wholes={P: whole}, onward=onward)
+        assert decided.complete
+        assert decided.left == {P: "replicas 4,2,1; another client changed it"}
+
+
 def test_a_partition_between_two_steps_goes_back_to_its_original_replicas() -> None:
     partition = Controller(P, (4, 1, 2, 3), set(ALL))
     decided = settling([SECOND], partition.view(), wholes={P: WHOLE})
