@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kafka_reassignment.advice import (
     CANCEL_DAG_ID,
@@ -64,9 +64,9 @@ def verify(run: RunContext) -> None:
     """Compare the cluster with the plan, and the throttle journal with what is still owed.
 
     What may pass within a minute (a replica out of sync, an election that was refused, a move in flight) is looked at
-    again until then. What brokers that are down still have of the throttle is told, and left to the sweep. A failure
-    releases the cluster's lock when nothing of this reassignment is in flight, so that the reassignment that it advises
-    can run.
+    again until then; after that all is, since others may have changed the rest meanwhile. What brokers that are down
+    still have of the throttle is told, and left to the sweep. A failure releases the cluster's lock when nothing of
+    this reassignment is in flight, so that the reassignment that it advises can run.
 
     Raises:
         VerificationError: something is not as planned; the message names it and the next step.
@@ -76,8 +76,8 @@ def verify(run: RunContext) -> None:
         return
     with run.audited("verify") as event:
         withdrawn = run.record.withdrawn_partitions()
-        planned, found = _look_at_all(run, withdrawn)
-        _wait_for_what_passes(run, found)
+        of_withdrawn = _settled_of_withdrawn(run)
+        planned, found = _look_until_nothing_passes(run, withdrawn)
         until = run.now() + timedelta(seconds=PASSING_SECONDS)
         leaving = observe_leaving(run.cluster, run.request, sleep=run.sleep, asks_again=lambda: run.now() < until)
         came_back = [p for p in leaving.hosted if p in planned and p not in found.wrong]
@@ -92,7 +92,6 @@ def verify(run: RunContext) -> None:
         if not run.record.journal().is_over:
             restored, owed_by_down = _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
-        of_withdrawn = _settled_of_withdrawn(run)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {len(found.gone)} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
@@ -180,8 +179,17 @@ class _Found:
         self.gone.difference_update(partitions)
 
 
-def _wait_for_what_passes(run: RunContext, found: _Found) -> None:
+def _look_until_nothing_passes(run: RunContext, withdrawn: Collection[str]) -> tuple[set[TopicPartition], _Found]:
+    """Return the planned partitions and what is found of them; the last look is at all of them."""
     until = run.now() + timedelta(seconds=PASSING_SECONDS)
+    planned, found = _look_at_all(run, withdrawn)
+    while found.passing and run.now() < until:
+        _wait_for_what_passes(run, found, until)
+        planned, found = _look_at_all(run, withdrawn)
+    return planned, found
+
+
+def _wait_for_what_passes(run: RunContext, found: _Found, until: datetime) -> None:
     while found.passing and run.now() < until:
         if found.ours_in_flight:  # the tasks that watch the throttle may have been marked by a person
             throttle_in_words(run, RecordView(run.record))
@@ -201,7 +209,7 @@ def _look_at_what_came_back(run: RunContext, partitions: Collection[TopicPartiti
     moves = read_targets_of(run.record.plan_ref(), set(partitions))
     for some in in_slices(moves.values(), SLICE):
         _look_at(run, some, found)
-    _wait_for_what_passes(run, found)
+    _wait_for_what_passes(run, found, run.now() + timedelta(seconds=PASSING_SECONDS))
 
 
 def _look_at_all(run: RunContext, withdrawn: Collection[str]) -> tuple[set[TopicPartition], _Found]:
