@@ -209,6 +209,11 @@ class Expansions:
     stale: Mapping[TopicPartition, str] = field(default_factory=dict)
     foreign: Mapping[TopicPartition, str] = field(default_factory=dict)
 
+    def leaving(self, theirs: Mapping[TopicPartition, str]) -> Expansions:
+        """Return it with some of ``already`` among ``foreign``: another client's moves, and why they are no moves of ours."""
+        already = tuple(p for p in self.already if p not in theirs)
+        return replace(self, already=already, foreign={**self.foreign, **theirs})
+
     def none_can_move(self, beginning: Batch) -> bool:
         """Whether there are steps that wait, and no other one moves on or is among those that begin (``to_begin``)."""
         return bool(self.waiting) and not self.already and not beginning.steps
@@ -292,6 +297,17 @@ def changed_before(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
         )
         for s in batch.steps
         if is_half_way(s, seen)
+    }
+
+
+def expanding(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
+    """Return which steps of a batch are in flight to their expansion, and to what, in words; one that goes to its target is not among them."""
+    return {
+        s.partition: f"in flight to {format_brokers(flight.target)}"
+        for s in batch.steps
+        if (flight := seen.in_flight.get(s.partition)) is not None
+        and phase(s, seen).ours
+        and flight.target != s.reassignment.target
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -63,6 +63,7 @@ from kafka_reassignment.steps.base.waiting import (
     deadline_of,
     waiting_step,
 )
+from kafka_reassignment.steps.found import expanded_by_others
 from kafka_reassignment.steps.left.blocked import WAITED, may_go_without, wait_is_over
 from kafka_reassignment.steps.left.left_open import without_left_open
 from kafka_reassignment.steps.left.left_over import leaderless_though_up, to_elect, to_end_moves, to_heal
@@ -221,8 +222,10 @@ def why_held(
     """
     cluster, request, now = run.cluster, run.request, run.now()
     view = observe(cluster, batch.partitions)
-    is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
-    foreign, of_superseded = _settled(run, batch.number, _foreign(run, recorded, batch, view))
+    theirs = expanded_by_others(run, recorded, batch, view)
+    ours = {s.partition for s in batch.steps if phase(s, view).ours} - theirs.keys()
+    is_moving = not ours.isdisjoint(view.in_flight)
+    foreign, of_superseded = _settled(run, batch.number, _foreign(run, recorded, ours))
     moved_by_others = observe_replicas(cluster, tuple(foreign)) if foreign else View(frozenset(), {})
     hung = hung_moves(moved_by_others)
     throttled = under_our_throttle(run, recorded, foreign.keys() - hung.keys())
@@ -332,9 +335,8 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
     )
 
 
-def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> dict[TopicPartition, InFlight]:
+def _foreign(run: RunContext, recorded: RecordView, ours: Collection[TopicPartition]) -> dict[TopicPartition, InFlight]:
     """Moves of other clients, anywhere in the cluster, but for those that this reassignment is to supersede."""
-    ours = {s.partition for s in batch.steps if phase(s, view).ours}
     in_flight = run.cluster.list_reassignments()
     foreign = without_left_open(recorded, {p: flight for p, flight in in_flight.items() if p not in ours})
     if foreign and run.request.supersede:

@@ -55,6 +55,7 @@ from kafka_reassignment.steps.found import (
     begun_steps,
     changed_already,
     changed_by_others,
+    expanded_by_others,
     found_until_now,
     under_way,
 )
@@ -137,8 +138,9 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         view, kept = supersede_foreign(run, batch, view, event, lambda: _refuse_overtaken(run, number, earlier))
         view, others = changed_by_others(run, recorded, batch, view, found)
         batch, changed = without(batch, others), changed | others
-        wanted = expansions_to_submit(batch, view)
-        left = left_to_copy(batch, view)
+        theirs = expanded_by_others(run, recorded, batch, view)
+        wanted = expansions_to_submit(batch, view).leaving(theirs)
+        left = left_to_copy(without(batch, as_texts(theirs)), view)
         if wanted.to_submit:
             ensure_throttle(run, left, event)
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}

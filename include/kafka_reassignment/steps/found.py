@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from kafka_reassignment.decisions.moves import Expansions, Phase, changed_before, is_half_way, phase
+from kafka_reassignment.decisions.moves import Expansions, Phase, changed_before, expanding, is_half_way, phase
 from kafka_reassignment.errors import RACED, NotAuthorizedError, NothingSentError, overtaken
 from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.record.models import FoundBatch, SubmittedBatch
@@ -76,6 +76,24 @@ def changed_by_others(
     half_way = [s.partition for s in left.steps if is_half_way(s, view)]
     left = without(left, {str(p) for p in _left_by_earlier(run, recorded, batch.number, half_way, view)})
     return view, as_texts(changed_before(left, view))
+
+
+def expanded_by_others(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> Mapping[TopicPartition, str]:
+    """Return which partitions of a batch are in flight to their expansion though nothing of it was submitted, and why that is no move of ours.
+
+    Another client raises their replication factor, for example: to go on from there would drop what it adds. A request
+    that supersedes moves takes them over.
+
+    Raises:
+        RecordDamagedError: nobody can tell what was submitted of it.
+    """
+    found = {} if run.request.supersede else expanding(batch, view)
+    begun = begun_names(recorded, batch.number) if found else None
+    if begun is None:
+        return {}
+    rest = [p for p in found if str(p) not in begun]
+    ours = _left_by_earlier(run, recorded, batch.number, rest, view) if rest else set[TopicPartition]()
+    return {p: f"{found[p]} before it was submitted: another client's move" for p in rest if p not in ours}
 
 
 def changed_already(batch: Batch, found: Found, earlier: SubmittedBatch | None) -> dict[str, str]:

@@ -97,6 +97,9 @@ def test_a_request_of_a_dead_try_that_comes_after_its_throttle_was_cleared_is_th
     run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
     run.do("admit")
     run.do("set_throttle")
+    run.cluster.fail("alter_reassignments", ProcessDiedError(), applied=0)
+    with pytest.raises(ProcessDiedError):
+        run.do("submit_batch")
     run.clock.now = datetime(2026, 1, 1, 23, 10, tzinfo=UTC)
     with pytest.raises(WindowClosedError):
         run.do("submit_batch")

@@ -155,7 +155,7 @@ def test_a_first_submission_cancels_no_move_of_others(reassignment):
     run = reassignment([TO_3, TO_4])
     made_by_others(run, ORDERS_0, 2, 3)
     begun_by_others(run, ORDERS_0, 1, 2, 3)
-    run.do_all("admit", "set_throttle", "submit_batch")
+    run.do_all("set_throttle", "submit_batch")
     assert ORDERS_0 in run.cluster.list_reassignments()
 
 

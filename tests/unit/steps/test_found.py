@@ -64,6 +64,68 @@ def test_what_another_client_has_changed_before_its_batch_is_left_out_and_named(
         run.finish()
 
 
+@pytest.fixture
+def raised_now(cluster):
+    """Another client gives orders-0 more replicas, which are being copied."""
+
+    def do() -> None:
+        refused = cluster.another_client().alter_reassignments({ORDERS_0: RAISED}, allow_replication_factor_change=True)
+        assert refused[ORDERS_0] is None
+
+    return do
+
+
+def test_what_another_client_adds_when_its_batch_is_to_begin_is_waited_for_and_then_left_out(reassignment, raised_now):
+    run = reassignment(MOVES)
+    raised_now()
+    with pytest.raises(StillWaiting, match="another client is reassigning orders-0: let it finish"):
+        run.do("admit")
+    run.do_all()
+    assert run.replicas()["orders-0"] == RAISED
+    assert run.record.finished(1).left_out.keys() == {"orders-0"}
+
+
+@pytest.mark.parametrize("then", ["go on", "stop"])
+def test_what_another_client_adds_when_its_batch_is_submitted_is_no_move_of_ours(
+    reassignment, cluster, raised_now, then
+):
+    run = reassignment(MOVES, [move("orders", 2, (3, 1), (3, 4))])
+    run.do_all("admit", "set_throttle")
+    raised_now()
+    run.do("submit_batch")
+    assert run.record.submitted(1).left_out == {
+        "orders-0": "in flight to 1,2,3 before it was submitted: another client's move"
+    }
+    if then == "stop":
+        run.stop_all()
+        assert ORDERS_0 in cluster.list_reassignments()
+    run.cluster.catch_up_all()
+    if then == "go on":
+        run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+        for batch in (2, 3):
+            assert next_batch(run.context, batch - 1) == batch
+            run.do_all(batch=batch)
+        with pytest.raises(VerificationError, match=r"orders-0[ ,].*left out: another client changed it"):
+            run.finish()
+    assert run.replicas()["orders-0"] == RAISED
+
+
+def test_an_expansion_of_ours_that_nobody_recorded_goes_on(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    die_at_request(cluster, run)
+    run.do_all()
+    assert run.replicas()["orders-0"] == (3, 2)
+    assert not run.record.finished(1).left_out
+
+
+def test_what_another_client_adds_is_taken_over_where_a_request_supersedes(reassignment, raised_now):
+    run = reassignment(MOVES, supersede=True)
+    raised_now()
+    run.do_all()
+    assert run.replicas()["orders-0"] == (3, 2)
+
+
 def test_it_stays_left_out_when_the_submission_is_repeated(reassignment, raise_factor):
     run = reassignment(MOVES)
     raise_factor()
