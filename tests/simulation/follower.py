@@ -352,7 +352,8 @@ class Follower:
         runs = self._runs_of(owner)
         if any(map(_is_at_work, runs)):
             return
-        if not runs or any((run.dag_id, run.run_id) in self._play.hands for run in runs):
+        has_lost_its_run = all(run.dag_id == BATCH_DAG_ID for run in runs)
+        if has_lost_its_run or any((run.dag_id, run.run_id) in self._play.hands for run in runs):
             self._tell(f"nothing is at work for {owner}: it is stopped")
             self._play.airflow.trigger(CANCEL_DAG_ID, {"reassignment_id": owner})
             self._play.world.run_until_idle(3600.0)
