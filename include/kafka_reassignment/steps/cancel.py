@@ -95,6 +95,12 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             taken_out = [p for p in planned if p not in freed]
             withdrawn = run.record.withdrawn_partitions()
             new = tuple(str(p) for p in taken_out if str(p) not in withdrawn)
+            if new and run.record.is_reported:
+                raise InvalidRequestError(
+                    f"Reassignment {run.record.reassignment_id} is finished, so no partition of it can be withdrawn. Nothing was "
+                    "changed",
+                    Correct("trigger the job roll_back with these topics to move them back"),
+                )
             if new:
                 run.record.withdraw_commands.append(WithdrawCommand(at=run.now(), by=by, partitions=new))
             event.facts["freed"] = [str(p) for p in sorted(freed)]
@@ -134,6 +140,7 @@ def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
     with run.audited("cancel_moves") as event:
         recorded = RecordView(run.record)
         refuse_resumed(run, recorded, scope)
+        throttle_in_words(run, recorded)
         result, *_ = act(run, recorded, scope)
         event.facts, event.summary = dict(vars(result)), result.in_words
         _note_replicas_after(run, event, result)
@@ -219,9 +226,10 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
         if not scope.is_whole or not run.record.exists:
             event.outcome, event.summary = "skipped", "the rest of the reassignment goes on under its throttle"
             return
+        throttle_in_words(run, recorded)
         stopped = stopped_steps(run, recorded, scope)
         decided = ending(run, recorded, stopped, confirmed_view(run, stopped.steps), scope)
-        waiting = decided.waiting
+        waiting = decided.unsettled
         restored = restore_or_raise(run, event)
         if waiting:
             raise ThrottleInUseError(

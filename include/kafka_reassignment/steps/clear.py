@@ -65,9 +65,9 @@ def clear_throttle(run: RunContext, number: int) -> None:
         view = freed(run, begun.steps, view, event, of=whole)
         if ours := still_copying(begun.steps, view):
             copying = [s for s in taken_out(recorded, number).steps if s.partition in ours]
+            about_throttle = throttle_in_words(run, recorded)  # no other task may be looking after it
             if len(copying) == len(ours):
                 raise _waits_for_a_cancel(run, number, "stays", not_settled(copying, view))
-            about_throttle = throttle_in_words(run, recorded)  # no other task may be looking after it
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed{about_throttle}",
@@ -78,6 +78,9 @@ def clear_throttle(run: RunContext, number: int) -> None:
         of_others = map(TopicPartition.parse, found.changed_by_others if found else ())
         event.summary = str(restore_or_raise(run, event, of_others=of_others))
         recorded = RecordView(run.record)
+        if before is not None:
+            refuse_submitted_since(recorded, before, number)
+        view = confirmed_view(run, whole.steps, look=observe_replicas)  # others may have changed it since
         taking = leave_out_disturbed(run, recorded, taking_part(recorded, planned_batch(recorded, number)), view)
         at = {s.partition: phase(s, view) for s in taking.steps}
         undone = {p: f"{now.phase}: {now.reason}" for p, now in at.items() if now.phase not in {Phase.DONE, Phase.GONE}}

@@ -180,7 +180,7 @@ class Begin:
             self._take_back(before, asked)
             raise
         self._take_back(before, [p for p, refusal in refused.items() if refusal.code != RACED])
-        if not targets:
+        if not self.requests:
             self._take_order()
             self._note(())
         return refused

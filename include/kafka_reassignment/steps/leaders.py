@@ -11,10 +11,12 @@ from kafka_reassignment.decisions.tiering import too_cold_to_lead
 from kafka_reassignment.model import Batch, Reassignment, TopicPartition, View
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import in_slices
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.finished import is_finished_reassignment
 from kafka_reassignment.steps.base.moves import SLICE, as_texts, format_reasons
 from kafka_reassignment.steps.base.view import observe_replicas, tiered_topics
+from kafka_reassignment.steps.throttle import throttle_in_words
 
 WAIT_SECONDS = 120
 """How long elections that are refused now, or whose preferred leader is out of sync on a live broker, are tried again."""
@@ -74,13 +76,15 @@ def elect_leaders(run: RunContext) -> None:
         found, again = Elections(), list[Reassignment]()
         planned = (m for m in read_target(run.record.plan_ref()) if str(m.partition) not in withdrawn)
         for moves in in_slices(planned, SLICE):
+            run.require_go_ahead()
             again += _elect(run, moves, _observed(run, moves), found)
         until = run.now() + timedelta(seconds=WAIT_SECONDS)
         while again and run.now() < until:
+            throttle_in_words(run, RecordView(run.record))
             run.sleep(BETWEEN_TRIES_SECONDS)
-            run.require_go_ahead()
             tried, again = again, []
             for moves in in_slices(tried, SLICE):
+                run.require_go_ahead()
                 again += _elect(run, moves, _observed(run, moves), found)
         event.summary, event.facts = found.in_words, found.facts
         if found.elected:
@@ -92,11 +96,14 @@ def elect_leaders(run: RunContext) -> None:
 def elect_moved_leaders(run: RunContext, batch: Batch, view: View) -> Elections:
     """Elect the new preferred leaders of a batch whose partitions are at their target (KIP-435), each tried once.
 
-    What is refused is tried again after the last batch. ``view`` is what was just seen of the batch.
+    What is refused is tried again after the last batch, and where this reassignment must not change anything now, nothing
+    more is elected. ``view`` is what was just seen of the batch.
     """
     found = Elections()
     moving = [s.reassignment for s in batch.steps if s.reassignment.is_leader_movement]
     for moves in in_slices(moving, SLICE) if moving else ():
+        if not run.may_act:
+            break
         _elect(run, moves, view, found)
     return found
 

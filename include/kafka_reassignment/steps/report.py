@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafka_reassignment.advice import Rerun
+from kafka_reassignment.advice import SWEEP_DAG_ID, Rerun
 from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.models import FINAL_REPORT, FinishedBatch
@@ -48,7 +48,7 @@ def write_report(run: RunContext, not_done: Sequence[str] = (), failed: Sequence
         batches = [b for b in finished.values() if b is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)
-        _, owed_by_down = split_owed(run.cluster, run.record)
+        owed, owed_by_down = split_owed(run.cluster, run.record)
         lines = [
             f"Reassignment {recorded.reassignment_id} of cluster {recorded.cluster_id}",
             f"asked for by {recorded.requested_by}: {recorded.request.job}",
@@ -59,6 +59,7 @@ def write_report(run: RunContext, not_done: Sequence[str] = (), failed: Sequence
             *(f"left out on the way: {partition}: {reason}" for partition, reason in left_out_for_good(run).items()),
             *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),
             *(f"left as what was superseded has left it: {p}: {why}" for p, why in left_half_way(run).items()),
+            *(f"still owed, and restored by {SWEEP_DAG_ID}: {text}" for text in owed),
             *owed_by_down,
         ]
         text = "\n".join(lines)
@@ -71,7 +72,9 @@ def write_report(run: RunContext, not_done: Sequence[str] = (), failed: Sequence
 
 def _require_verified(run: RunContext, not_done: Sequence[str]) -> None:
     latest = run.record.audit.latest(LATEST_EVENTS)
-    outcome = next((e.outcome for e in latest if e.step == "verify"), None)
+    # Of before a stop that was lifted since: others may have changed anything in between.
+    last = next((e for e in latest if e.step == "verify" or (e.step, e.outcome) == ("resume", "succeeded")), None)
+    outcome = last.outcome if last is not None and last.step == "verify" else None
     if outcome != "succeeded":
         raise VerificationError(
             f"Reassignment {run.record.reassignment_id} is not verified: its latest verify "

@@ -49,6 +49,7 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
         if last is not None and last.stopped:
             if any(not c.stopped and c.is_of(run.actor) for c in commands) or _has_resumed_before(run):
                 raise _stopped_since(run, last)
+            _refuse_finished(run)
             _refuse_run_of_another(run, commands, has_run=has_run, dag_id=dag_id)
             _refuse_while_locked(run)
             if again := _taken_back(run):
@@ -127,11 +128,7 @@ def _has_resumed_before(run: RunContext) -> bool:
 def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) -> None:
     """Make sure that a reassignment which is not stopped has lost its run, and something is left to do."""
     own = run.record.reassignment_id
-    if run.record.is_reported:
-        raise InvalidRequestError(
-            f"Reassignment {own} is finished: there is nothing to resume",
-            Correct("trigger a new run for what is to be moved now"),
-        )
+    _refuse_finished(run)
     if has_run:
         raise InvalidRequestError(
             f"Reassignment {own} is not stopped: there is nothing to resume. If it does not go on, a task of it has failed",
@@ -143,6 +140,15 @@ def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) 
             Correct(
                 f"clear what has failed in its run of {begun_by}, or trigger {CANCEL_DAG_ID} with {own} and resume it then"
             ),
+        )
+
+
+def _refuse_finished(run: RunContext) -> None:
+    """Refuse what has its report: a stop of it was for a roll back, and its run would be green though all is back."""
+    if run.record.is_reported:
+        raise InvalidRequestError(
+            f"Reassignment {run.record.reassignment_id} is finished: there is nothing to resume",
+            Correct("trigger a new run for what is to be moved now"),
         )
 
 

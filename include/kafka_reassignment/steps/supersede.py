@@ -180,6 +180,7 @@ def settle_superseded(
     done: dict[str, str] = {}
     unsettled: dict[TopicPartition, str] = {}
     ends: dict[TopicPartition, Replicas] = {}
+    on_the_way: dict[TopicPartition, str] = {}
     for part in in_slices(left.steps, run.controller.slice_size):
         view = observe(run.cluster, [s.partition for s in part])
         # Read after the look: another try may have settled it, and a batch may have been submitted since.
@@ -212,9 +213,10 @@ def settle_superseded(
         view = _look_until(run, settled, lambda view: not view.in_flight)
         ends |= settling([s for s in left.steps if str(s.partition) in done], view, wholes=left.wholes).ends(view)
         run.note_replicas_after(event, settled)
+        on_the_way = {p: "in flight to where it settles" for p in view.in_flight if p not in planned}
     if may_act:
         note_settled_of(run, superseded, ends)
-    return {p: why for p, why in unsettled.items() if str(p) not in done}
+    return {p: why for p, why in unsettled.items() if str(p) not in done} | on_the_way
 
 
 def left_half_way(run: RunContext) -> dict[TopicPartition, str]:

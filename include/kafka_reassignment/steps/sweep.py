@@ -6,6 +6,7 @@ journals have each value that is ours and what was there before, so it is put ba
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -68,6 +69,9 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
             if record.reassignment_id == lock_owner.reassignment_id:
                 summaries[record.reassignment_id] += throttle_in_words(replace(run, record=record), RecordView(record))
         return Sweep(summaries, for_a_person=(*journals.damaged, *dead))
+    for record in owing:
+        with suppress(RecordDamagedError):  # told below, where it is paid
+            throttle_in_words(replace(run, record=record), RecordView(record))
     summaries = {}
     for_a_person: list[ReassignmentError] = list(journals.damaged)
     run.take_lock(requested_by=by)

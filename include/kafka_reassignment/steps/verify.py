@@ -77,21 +77,24 @@ def verify(run: RunContext) -> None:
     with run.audited("verify") as event:
         withdrawn = run.record.withdrawn_partitions()
         of_withdrawn = _settled_of_withdrawn(run)
-        planned, found = _look_until_nothing_passes(run, withdrawn)
         until = run.now() + timedelta(seconds=PASSING_SECONDS)
-        leaving = observe_leaving(run.cluster, run.request, sleep=run.sleep, asks_again=lambda: run.now() < until)
-        came_back = [p for p in leaving.hosted if p in planned and p not in found.wrong]
-        if came_back:
-            _look_at_what_came_back(run, came_back, found)
-        came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
-        withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
-        added = observe_added(run.cluster, run.record, run.request)
+        _look_until_nothing_passes(run, withdrawn, until)
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this
         # point.
         restored, owed_by_down = Restored(()), tuple[str, ...]()
         if not run.record.journal().is_over:
             restored, owed_by_down = _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
+        # All of that takes time, in which others may change anything: what is told is seen from here on.
+        until = max(until, run.now() + timedelta(seconds=BETWEEN_LOOKS_SECONDS))
+        leaving = observe_leaving(run.cluster, run.request, sleep=run.sleep, asks_again=lambda: run.now() < until)
+        planned, found = _look_until_nothing_passes(run, withdrawn, until)
+        came_back = [p for p in leaving.hosted if p in planned and p not in found.wrong]
+        if came_back:
+            _look_at_what_came_back(run, came_back, found)
+        came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
+        withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
+        added = observe_added(run.cluster, run.record, run.request)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {len(found.gone)} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
@@ -122,7 +125,7 @@ def verify(run: RunContext) -> None:
         if damage is not None:
             error = damage if error is None else _with_damage(error, damage)
         if error is not None:
-            if not found.ours_in_flight:
+            if not found.ours_in_flight and not {*of_withdrawn, *of_superseded}.intersection(restored.copying):
                 run.release_lock()
             raise error
 
@@ -141,6 +144,7 @@ def _settled_of_withdrawn(run: RunContext) -> Mapping[TopicPartition, str]:
     """Return what a cancel was to settle and has not within the time for what passes, though no batch has it any more, and why."""
     until = run.now() + timedelta(seconds=PASSING_SECONDS)
     while (left := left_open_not_settled(run)) and run.now() < until:
+        throttle_in_words(run, RecordView(run.record))
         run.sleep(BETWEEN_LOOKS_SECONDS)
     return left
 
@@ -179,9 +183,10 @@ class _Found:
         self.gone.difference_update(partitions)
 
 
-def _look_until_nothing_passes(run: RunContext, withdrawn: Collection[str]) -> tuple[set[TopicPartition], _Found]:
+def _look_until_nothing_passes(
+    run: RunContext, withdrawn: Collection[str], until: datetime
+) -> tuple[set[TopicPartition], _Found]:
     """Return the planned partitions and what is found of them; the last look is at all of them."""
-    until = run.now() + timedelta(seconds=PASSING_SECONDS)
     planned, found = _look_at_all(run, withdrawn)
     while found.passing and run.now() < until:
         _wait_for_what_passes(run, found, until)

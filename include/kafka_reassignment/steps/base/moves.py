@@ -85,7 +85,9 @@ def submit(
     """Submit in slices and return the refusals.
 
     KIP-860's guard is on for each partition whose number of replicas stays the same; not where the controller takes one
-    request at a time: Kafka has no guard there, and the second request would meet the first. When the controller stays
+    request at a time: Kafka has no guard there, and the second request would meet the first. What has no guard is
+    looked at right before its slice: where another client has added a replica since the view, nothing is submitted, and
+    ``RACED`` is the refusal. When the controller stays
     busy with an earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice
     what is in flight is compared with what was meant: where another client's move made something else of it, ours is
     cancelled at once, and ``RACED`` is the refusal.
@@ -109,11 +111,35 @@ def submit(
         }
         for part in in_slices(due, run.controller.slice_size) if due else ():
             asked = {p: due[p] for p in part}
+            if changes and guarded:
+                raced = _added_to_since(run, view, asked)
+                asked = {p: target for p, target in asked.items() if p not in raced}
+                refused |= raced
+                if not asked:
+                    continue
             refused |= _submit_when_free(run, view, asked, changes=changes, of=of)
             refused |= _undo_raced(run, view, {p: t for p, t in asked.items() if p not in refused}, of)
             if run.controller.busy_message(refused):
                 return refused
     return refused
+
+
+def _added_to_since(run: RunContext, view: View, targets: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
+    """Return which partitions another client has added a replica to since the view: a submission would drop it."""
+
+    def added() -> dict[TopicPartition, Refusal]:
+        now = run.cluster.describe_partitions(sorted({p.topic for p in targets}))
+        more = {p: sorted({*now[p].replicas} - {*view.partitions[p].replicas}) for p in targets if p in now}
+        return {
+            p: Refusal(RACED, f"another client has added broker {format_brokers(brokers)} since; nothing was submitted")
+            for p, brokers in more.items()
+            if brokers
+        }
+
+    if not added():
+        return {}
+    run.sleep(CONFIRM_SECONDS)  # it may be a broker's old news of what was dropped or cancelled
+    return added()
 
 
 def _submit_when_free(
