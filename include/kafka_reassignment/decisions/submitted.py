@@ -48,7 +48,8 @@ def distorted(
             continue
         state, earlier = before.partitions.get(partition), before.in_flight.get(partition)
         stayed = set(state.replicas if state else ()) - set(earlier.adding if earlier else ())
-        if again := sorted(stayed & set(flight.adding)):
+        is_ours = set(flight.target) <= set(target)  # less what a move that it met removes (F36)
+        if is_ours and (again := sorted(stayed & set(flight.adding))):
             late[partition] = f"{partition} copies to broker {format_brokers(again)} again"
             continue
         replicas = set(state.replicas if state else ())
@@ -60,7 +61,7 @@ def distorted(
             f"another client moved it at the same moment: in flight to {format_brokers(flight.target)} (adding "
             f"{format_brokers(flight.adding)}, removing {format_brokers(flight.removing)}), expected {format_brokers(target)}"
         )
-        if set(flight.target) == set(target) or set(flight.replicas) <= known:
+        if is_ours and (set(flight.target) == set(target) or set(flight.replicas) <= known):
             to_cancel[partition] = reason
         else:
             foreign[partition] = reason

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from kafka_reassignment.advice import Advice, Correct, Rerun
 from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.errors import RecordDamagedError, RecordError, store_errors
-from kafka_reassignment.model import Batch, Reassignment, Replicas, Step, TopicPartition
+from kafka_reassignment.model import Batch, Reassignment, Step, TopicPartition
 from kafka_reassignment.places import filesystem
 from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.plan.hash import batch_hashes, plan_hash, target_hash
@@ -227,16 +227,14 @@ def read_steps(plan: PlanRef | str, first: int, last: int) -> Iterator[Step]:
     return _steps(read_batches(plan, first, last)[0])
 
 
-def read_steps_of_several(
-    plan: PlanRef | str, first: int, last: int
-) -> Iterator[tuple[int, TopicPartition, Replicas, bool]]:
-    """Iterate over the steps of partitions that take several, in the order of their batches: the batch, the target, is it the last?"""
+def read_steps_of_several(plan: PlanRef | str, first: int, last: int) -> Iterator[tuple[int, Reassignment, bool]]:
+    """Iterate over the steps of partitions that take several, in the order of their batches: the batch, the step, is it the last?"""
     rows, batches = read_batches(plan, first, last)
     several = longs(rows["steps"]) > 1
     rows = rows.filter(pa.array(several))
-    columns = (rows[name].to_pylist() for name in ("topic", "partition", "target", "step", "steps"))
-    for number, topic, partition, target, step, steps in zip(batches[several].tolist(), *columns, strict=True):
-        yield number, TopicPartition(topic, partition), tuple(target), step == steps
+    columns = (rows[name].to_pylist() for name in ("topic", "partition", "current", "target", "step", "steps"))
+    for number, topic, partition, current, target, step, steps in zip(batches[several].tolist(), *columns, strict=True):
+        yield number, Reassignment(TopicPartition(topic, partition), tuple(current), tuple(target)), step == steps
 
 
 @_says_what_instead

@@ -231,7 +231,7 @@ def _left_by_earlier(
 ) -> set[TopicPartition]:
     """Return which partitions are half-way because of an earlier batch, or of a reassignment that the plan goes on from."""
     opened, cut_again = still_open(recorded), _begun_and_cut_again(recorded, number)
-    ours = {p for p in half_way if p in opened or str(p) in cut_again}
+    ours = {p for p in half_way if str(p) in cut_again or (p in opened and _reaches(opened[p].step, view))}
     submitted = taken_up([run.record])
     rest = {p for p in half_way if p not in ours and str(p) not in submitted}
     if rest and run.request.supersede:
@@ -246,11 +246,12 @@ def _left_by_earlier(
 
 def _brought_there(left: StoppedSteps, view: View) -> set[TopicPartition]:
     """Which partitions are where the steps of an earlier reassignment may have left them: a replica beyond those is another's."""
-    return {
-        s.partition
-        for s in left.steps
-        if s.partition in view.partitions and set(view.partitions[s.partition].replicas) <= set(s.reassignment.expanded)
-    }
+    return {s.partition for s in left.steps if _reaches(s, view)}
+
+
+def _reaches(step: Step, view: View) -> bool:
+    state = view.partitions.get(step.partition)
+    return state is not None and set(state.replicas) <= set(step.reassignment.expanded)
 
 
 def _begun_and_cut_again(recorded: RecordView, number: int) -> set[str]:

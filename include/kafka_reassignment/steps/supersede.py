@@ -203,7 +203,7 @@ def settle_superseded(
         may_act = may_act and run.may_act
         if not may_act:
             continue
-        refused = {**cancel(run, to_cancel), **submit(run, view, to_submit, None)}
+        refused = {**cancel(run, to_cancel, view), **submit(run, view, to_submit, None)}
         unsettled |= {p: str(refusal) for p, refusal in refused.items() if p in unsettled}
         done |= {str(p): f"cancelled: {why}" for p, why in to_cancel.items() if p not in refused}
         done |= {str(p): f"to {format_brokers(r)}" for p, r in to_submit.items() if p not in refused}

@@ -32,14 +32,21 @@ from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.verify import verify
 
+pytestmark = pytest.mark.longer
+
 WHOLE = CancelScope()
 EMPTY_3 = {"job": Job.DECOMMISSION, "brokers": (3,), "topics": ("o*",)}
 FROM_3 = [move("orders", 1, (2, 3), (2, 4)), move("orders", 2, (3, 1), (4, 1))]
 
 
 def at_first_sleep(run, act):
-    acts = iter([act])
-    run.clock.on_sleep.append(next(acts, lambda: None))
+    acts = [act]
+
+    def once():
+        if acts:
+            acts.pop()()
+
+    run.clock.on_sleep.append(once)
 
 
 def moved_by_others(cluster, partition, replicas):
@@ -52,7 +59,7 @@ def of_run(run, run_id):
     return replace(run.context, actor=Actor(run_id=run_id))
 
 
-# A1 verify, after its look at all
+# verify, after its look at all
 
 
 def test_what_others_change_while_a_leaving_broker_is_silent_is_seen(reassignment, cluster):
@@ -90,7 +97,7 @@ def test_a_topic_that_comes_to_the_leaving_broker_while_verify_restores_is_seen(
         verify(run.context)
 
 
-# B settle_superseded
+# settle_superseded
 
 
 def test_what_is_settled_of_the_superseded_one_and_is_not_there_yet_is_red(reassignment, cluster):
@@ -112,7 +119,7 @@ def test_what_is_settled_of_the_superseded_one_and_is_not_there_yet_is_red(reass
     assert [*cluster.list_reassignments()] == [ORDERS_1]
 
 
-# C the expansion
+# the expansion
 
 
 def others_raise_the_factor(cluster, partition):
@@ -139,7 +146,7 @@ def test_an_expansion_of_a_later_slice_drops_no_replica_that_others_have_added_s
     assert run.replicas()["many-149"] == (1, 2, 3, 5)
 
 
-# D the throttle of what is withdrawn, superseded or carried on
+# the throttle of what is withdrawn, superseded or carried on
 
 
 @pytest.fixture
@@ -250,7 +257,7 @@ def test_the_throttle_stays_as_clear_throttle_of_a_batch_says(carried_on, cluste
     assert at_full_speed(cluster) == []
 
 
-# E elections
+# elections
 
 
 def led_by(cluster, topic, broker):
@@ -289,7 +296,7 @@ def test_no_leader_of_a_batch_is_elected_after_a_stop(reassignment, cluster):
     assert state.leader == 2
 
 
-# F what is finished
+# what is finished
 
 
 def test_what_is_finished_and_was_rolled_back_is_not_resumed_to_a_green_run(reassignment, cluster):
@@ -319,7 +326,7 @@ def test_a_verify_of_before_a_resume_is_none(reassignment, cluster):
         write_report(run.context, not_done=["wait_for_batches", "elect_leaders", "verify"])
 
 
-# H clear_throttle, I report
+# clear_throttle, I report
 
 
 def test_a_batch_that_others_change_while_its_throttle_is_restored_does_not_end_as_done(reassignment, cluster):
@@ -340,7 +347,7 @@ def test_the_report_names_what_a_broker_that_is_back_has_of_the_throttle(reassig
     assert "broker 2: leader.replication.throttled.rate" in write_report(run.context)
 
 
-# J words
+# words
 
 
 def test_clear_throttle_of_a_stop_fails_while_a_partition_is_half_way(reassignment):

@@ -260,14 +260,17 @@ def _refused(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> dic
     return refusals(run.cluster.alter_reassignments(targets)) if targets else {}
 
 
-def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
+def cancel(
+    run: RunContext, partitions: Collection[TopicPartition], seen: View | None = None
+) -> dict[TopicPartition, Refusal]:
     """Cancel in slices and return the refusals; what is not in flight any more is none.
 
-    The ISR is looked at right before: a controller with ZooKeeper cancels also what leaves no replica in sync (F15).
+    The ISR is looked at right before: a controller with ZooKeeper cancels also what leaves no replica in sync (F15). So
+    is the move itself, where ``seen`` is what was decided on: another client may have submitted its own since.
     """
     refused: dict[TopicPartition, Refusal] = {}
     for part in in_slices(dict.fromkeys(partitions), SLICE):
-        lost = _lost_by_cancel(run, part)
+        lost = _lost_by_cancel(run, part, seen)
         refused |= lost
         if due := [p for p in part if p not in lost]:
             replies = run.cluster.alter_reassignments(dict.fromkeys(due))
@@ -275,10 +278,17 @@ def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[Topi
     return refused
 
 
-def _lost_by_cancel(run: RunContext, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Refusal]:
+def _lost_by_cancel(
+    run: RunContext, partitions: Sequence[TopicPartition], seen: View | None
+) -> dict[TopicPartition, Refusal]:
     states = run.cluster.describe_partitions(sorted({p.topic for p in partitions}))
     in_flight = run.cluster.list_reassignments(partitions)
-    return {
+    of_others = {
+        p: Refusal(RACED, f"another client has moved it since: to {format_brokers(flight.target)}")
+        for p, flight in in_flight.items()
+        if seen is not None and p in seen.in_flight and flight.target != seen.in_flight[p].target
+    }
+    return of_others | {
         p: Refusal(
             NO_REPLICA_IN_SYNC,
             f"only broker {format_brokers(sorted(state.isr))} is in sync, and a cancel deletes its copy",
@@ -305,7 +315,7 @@ def freed(run: RunContext, steps: Collection[Step], view: View, event: AuditDraf
         return view
     run.log.warning("These lead nowhere, as something else was under way: cancelled: %s", format_reasons(stuck))
     event.facts["freed"] = as_texts(stuck)
-    cancel(run, list(stuck))
+    cancel(run, list(stuck), view)
     return confirmed_view(run, of.steps if of else steps)
 
 

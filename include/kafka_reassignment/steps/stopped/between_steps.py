@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
-from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition, View
+from kafka_reassignment.model import Reassignment, Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_steps_of_several
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
@@ -20,12 +20,13 @@ from kafka_reassignment.text import format_brokers
 class Begun:
     """The last step of a partition that finished batches have made, and that is not its last.
 
-    ``order`` is the number of the last order to stop or to go on when it was submitted. ``at`` is its target: there it
-    has left the partition. None where a cancel may have taken it back since.
+    ``order`` is the number of the last order to stop or to go on when it was submitted. It has left the partition at the
+    target of ``move``, unless a cancel may have taken it back since (``is_kept``).
     """
 
     order: int
-    at: Replicas | None
+    move: Reassignment
+    is_kept: bool
 
 
 def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
@@ -42,7 +43,8 @@ def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
     made: dict[TopicPartition, Begun] = {}
     for plan, numbers in groupby(finished, recorded.plan_refs()) if finished else ():
         first, *others = numbers
-        for number, partition, target, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
+        for number, move, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
+            partition = move.partition
             submitted = recorded.submitted(number)
             if submitted is None:  # all of the batch was withdrawn
                 continue
@@ -52,7 +54,7 @@ def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
                 at = withdrawn.get(str(partition))
                 is_kept = at is None or not _had_not_ended(recorded.record, number, at)
                 ended[partition] = is_last and is_kept
-                made[partition] = Begun(submitted.order, target if is_kept else None)
+                made[partition] = Begun(submitted.order, move, is_kept)
             elif str(partition) in submitted.changed_by_others:
                 ended[partition] = True
     return {p: made[p] for p, is_over in ended.items() if not is_over}
@@ -78,10 +80,15 @@ def as_they_were_left(
     """
 
     def is_changed(partition: TopicPartition, view: View) -> bool:
-        seen, at, whole = view.partitions.get(partition), begun[partition].at, wholes[partition]
-        if seen is None or at is None or partition in view.in_flight:
+        seen, flight = view.partitions.get(partition), view.in_flight.get(partition)
+        its, whole = begun[partition], wholes[partition]
+        last = its.move
+        if flight is not None:  # ours is a late request of the last step, or what takes it to an end, and adds nothing
+            adds = run.controller.lists_adding and bool(flight.adding)
+            return adds and flight.target not in {last.expanded, last.target}
+        if seen is None or (not its.is_kept and set(seen.replicas) <= set(last.expanded)):
             return False
-        return not any(set(seen.replicas) == set(ours) for ours in (at, whole.current, whole.target))
+        return not any(set(seen.replicas) == set(ours) for ours in (last.target, whole.current, whole.target))
 
     def changed(view: View) -> list[TopicPartition]:
         return [p for p in sorted(begun) if is_changed(p, view)]
@@ -94,6 +101,6 @@ def as_they_were_left(
         run.log.warning(
             "%s stays: another client has changed it since its last step left it at %s",
             partition,
-            format_brokers(begun[partition].at or ()),
+            format_brokers(begun[partition].move.target),
         )
     return [Step(wholes[p]) for p in sorted(begun.keys() - {*of_others})]

@@ -84,7 +84,7 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
         )
         cancelled |= latest.cancels.to_cancel
         submitted |= latest.to_submit
-        refused |= cancel(run, latest.cancels.to_cancel)
+        refused |= cancel(run, latest.cancels.to_cancel, now)
         refused |= submit(run, now, latest.to_submit, None)
     if busy := run.controller.busy_message(refused):
         later = {p: r for p, r in decided.to_submit.items() if p not in submitted or p in refused}

@@ -286,6 +286,9 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     }
     several = begun.keys() | {p for p, s in under_way.items() if s.steps > 1}
     wholes = read_targets_of(recorded.plan_ref(), several) if several else {}
+    # Where no step before the one under way was ours, another client has brought the partition to where that began.
+    first = {p: s.reassignment.current for p, s in under_way.items() if p in wholes and p not in begun}
+    wholes |= {p: replace(wholes[p], current=current) for p, current in first.items()}
     between = as_they_were_left(run, {p: its for p, its in begun.items() if p in wholes and p not in under_way}, wholes)
     steps = (*under_way.values(), *between)
     noted = [s for s in steps if str(s.partition) in settled]
