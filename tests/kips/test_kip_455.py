@@ -29,10 +29,7 @@ def test_a_mixed_reply_is_a_partial_success_reported_as_one_in_the_brokers_words
     known = moving.filled_topic((1, 2))
     unknown = TopicPartition("no-such-topic", 0)
     run = moving.run(moves(known, (1, 2), (1, 3)), throttle_mb_per_second=None, unthrottled=True)
-    replies = moving.cluster.alter_reassignments(
-        {known[0]: (1, 2, 3), unknown: (1, 2), TopicPartition(known[0].topic, 0): (1, 2, 3)},
-        allow_replication_factor_change=True,
-    )
+    replies = moving.cluster.alter_reassignments({known[0]: (1, 3), unknown: (1, 2)})
     assert replies[known[0]] is None
     assert replies[unknown].code == "UNKNOWN_TOPIC_OR_PARTITION"
     assert replies[unknown].message
