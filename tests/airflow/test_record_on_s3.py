@@ -16,7 +16,7 @@ from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_lab.data import fill_topics
 from kafka_reassignment.places import place
 
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.slow]
 
 AWAY_SECONDS = 130
 
