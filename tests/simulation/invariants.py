@@ -471,7 +471,7 @@ def _audit(play: Play) -> list[str]:
                 record.audit.verify()
                 trail = list(record.audit)
             except RecordError as error:
-                if not any(str(error).startswith(each) for each in play.unlinked):
+                if not str(error).startswith(tuple(play.unlinked)):
                     found.append(f"the audit trail of {run.run_id}: {error}")
                 continue
             found += [f"no event announces the drop of {p}" for p in unannounced_drops(trail)]

@@ -70,7 +70,7 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
                 summaries[record.reassignment_id] += throttle_in_words(replace(run, record=record), RecordView(record))
         return Sweep(summaries, for_a_person=(*journals.damaged, *dead))
     for record in owing:
-        with suppress(RecordDamagedError):  # told below, where it is paid
+        with suppress(RecordDamagedError):  # named below, where it is paid
             throttle_in_words(replace(run, record=record), RecordView(record))
     summaries = {}
     for_a_person: list[ReassignmentError] = list(journals.damaged)

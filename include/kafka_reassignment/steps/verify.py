@@ -85,7 +85,7 @@ def verify(run: RunContext) -> None:
         if not run.record.journal().is_over:
             restored, owed_by_down = _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
-        # All of that takes time, in which others may change anything: what is told is seen from here on.
+        # All of that takes time, in which others may change anything: what is reported is seen from here on.
         until = max(until, run.now() + timedelta(seconds=BETWEEN_LOOKS_SECONDS))
         leaving = observe_leaving(run.cluster, run.request, sleep=run.sleep, asks_again=lambda: run.now() < until)
         planned, found = _look_until_nothing_passes(run, withdrawn, until)

@@ -97,7 +97,7 @@ def test_an_event_that_was_damaged_and_restored_breaks_nothing(log, tmp_path):
     assert log_in(tmp_path).verify() == 2
 
 
-def test_an_event_that_was_damaged_together_with_the_head_is_told_and_takes_more_events(log, tmp_path):
+def test_an_event_that_was_damaged_together_with_the_head_is_reported_and_takes_more_events(log, tmp_path):
     """Its hash stood in both: the next event can name what it finds there, and nothing else."""
     log.append(event("admit"))
     first, head = tmp_path / "audit" / "000001.json", tmp_path / "head.json"

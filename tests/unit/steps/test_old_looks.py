@@ -1,12 +1,13 @@
 """What is declared, or done, on the ground of an old look; and what copies while nobody looks at its throttle."""
 
-import contextlib
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from tests.steps_lab import OWN_STEPS, move, right_after
 from tests.unit.steps.left_open_lab import LATER, TO_4, TO_5, leave_open
 from tests.unit.steps.test_supersede import expanded, staying, superseding
+from tests.unit.steps.test_verify import EMPTY_3, FROM_3
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, ORDERS_2, at_full_speed, delete_every_throttle
 
 from kafka_reassignment.errors import (
@@ -35,8 +36,6 @@ from kafka_reassignment.steps.verify import verify
 pytestmark = pytest.mark.longer
 
 WHOLE = CancelScope()
-EMPTY_3 = {"job": Job.DECOMMISSION, "brokers": (3,), "topics": ("o*",)}
-FROM_3 = [move("orders", 1, (2, 3), (2, 4)), move("orders", 2, (3, 1), (4, 1))]
 
 
 def at_first_sleep(run, act):
@@ -174,7 +173,7 @@ def looks_without_throttle(run, cluster, step):
     found = []
     at_first_sleep(run, lambda: delete_every_throttle(cluster))
     run.clock.on_sleep.append(lambda: found.append(at_full_speed(cluster)))
-    with contextlib.suppress(VerificationError):
+    with suppress(VerificationError):
         step(run.context)
     return sum(map(bool, found))
 
@@ -326,7 +325,7 @@ def test_a_verify_of_before_a_resume_is_none(reassignment, cluster):
         write_report(run.context, not_done=["wait_for_batches", "elect_leaders", "verify"])
 
 
-# clear_throttle, I report
+# clear_throttle and the report
 
 
 def test_a_batch_that_others_change_while_its_throttle_is_restored_does_not_end_as_done(reassignment, cluster):
@@ -347,7 +346,7 @@ def test_the_report_names_what_a_broker_that_is_back_has_of_the_throttle(reassig
     assert "broker 2: leader.replication.throttled.rate" in write_report(run.context)
 
 
-# words
+# a stop
 
 
 def test_clear_throttle_of_a_stop_fails_while_a_partition_is_half_way(reassignment):

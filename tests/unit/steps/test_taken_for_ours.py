@@ -1,14 +1,14 @@
 """What another client did, and a step could take for ours."""
 
-import contextlib
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from tests.steps_lab import StillWaiting, move, right_after
 from tests.unit.steps.left_open_lab import LATER, TO_5, submitted_then_dead
+from tests.unit.steps.test_changed_by_others import begun_by_others
 from tests.unit.steps.test_roll_back import RollBack
-from tests.unit.steps.test_settled import cancelled, made_by_others, superseding
+from tests.unit.steps.test_settled import WHOLE, cancelled, made_by_others, superseding
 
 from kafka_reassignment.errors import ReassignmentError, VerificationError
 from kafka_reassignment.model import ConfigResource, TopicPartition
@@ -22,23 +22,12 @@ from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.longer
 
-WHOLE, ONE = CancelScope(), CancelScope(("orders-0",))
+ONE = CancelScope(("orders-0",))
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 FIRST = replace(move("orders", 0, (1, 2), (3, 2)), step=1, steps=2)
 LAST = replace(move("orders", 0, (3, 2), (3, 4)), step=2, steps=2)
 ELSEWHERE = move("orders", 2, (3, 1), (3, 4))
 BESIDE = move("orders", 1, (2, 3), (4, 3))
-
-
-def begun_by_others(run, partition, *replicas):
-    """No replicas: another client cancels its move."""
-    refused = run.cluster.another_client().alter_reassignments(
-        {partition: replicas or None}, allow_replication_factor_change=True
-    )
-    assert refused[partition] is None
-
-
-# 1 ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", [(3, 4), (1, 2, 3, 4)])
@@ -58,9 +47,6 @@ def test_nor_does_a_successor_that_does_not_move_it(reassignment, cluster):
     assert ORDERS_0 in cluster.list_reassignments()
 
 
-# 2 ------------------------------------------------------------------------------------------------------------------
-
-
 def test_a_roll_back_of_what_was_stopped_between_two_steps_leaves_a_move_of_others(reassignment, cluster):
     run = reassignment([FIRST], [LAST])
     run.do_all(batch=1)
@@ -72,9 +58,6 @@ def test_a_roll_back_of_what_was_stopped_between_two_steps_leaves_a_move_of_othe
     run.start()
     run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
     assert run.replicas()["orders-0"] == (3, 2, 1)
-
-
-# 3 ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("theirs", [(3, 2, 4), (3, 2, 1, 4)])
@@ -89,9 +72,6 @@ def test_what_was_withdrawn_between_two_steps_and_raised_by_others_since_is_thei
     run.do_all(batch=2)
     cancelled(run)
     assert run.replicas()["orders-0"] == theirs
-
-
-# 4 ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.xfail(reason="a stop notes only what it has found settled, not what it has left to others")
@@ -123,9 +103,6 @@ def test_what_a_stop_has_left_to_others_stays_theirs(reassignment, cluster, at_s
     assert run.replicas()["orders-0"] == (1, 2, 3)
 
 
-# 5 ------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("in_flight", [False, True])
 @pytest.mark.parametrize("then", ["go on", "stop"])
 def test_what_was_left_open_counts_as_far_as_its_step_reaches(chain, cluster, then, in_flight):
@@ -150,9 +127,6 @@ def test_what_was_left_open_counts_as_far_as_its_step_reaches(chain, cluster, th
     assert run.replicas()["orders-0"] == (1, 2, 4, 3)
 
 
-# 6 ------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("theirs", [(3, 1), (1, 2)])
 def test_a_move_that_others_begin_right_after_our_drop_is_not_cancelled(reassignment, cluster, theirs):
     run = reassignment([move("orders", 0, (1, 2), (3, 2))])
@@ -163,7 +137,7 @@ def test_a_move_that_others_begin_right_after_our_drop_is_not_cancelled(reassign
         type(cluster).alter_reassignments(cluster.another_client(), {ORDERS_0: theirs})
 
     right_after(cluster, "alter_reassignments", others)
-    with contextlib.suppress(StillWaiting):
+    with suppress(StillWaiting):
         run.do("drop_old_replicas")
     assert ORDERS_0 in cluster.list_reassignments()
 
@@ -179,12 +153,9 @@ def test_nor_is_one_right_after_a_stop_has_brought_it_back(reassignment, cluster
         type(cluster).alter_reassignments(cluster.another_client(), {ORDERS_0: theirs})
 
     right_after(cluster, "alter_reassignments", others)
-    with contextlib.suppress(ReassignmentError):
+    with suppress(ReassignmentError):
         cancel.cancel_moves(run.context, WHOLE)
     assert ORDERS_0 in cluster.list_reassignments()
-
-
-# 7 ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("theirs", [(4, 1, 2), (1, 2, 4)])
@@ -200,9 +171,6 @@ def test_a_stop_takes_back_no_first_step_that_others_have_made(reassignment, clu
     assert set(run.replicas()["orders-0"]) == {1, 2, 4}
 
 
-# 8 ------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.xfail(reason="a resume takes whatever is at its original replicas for what the stop has taken back")
 def test_what_others_have_moved_back_between_two_steps_is_not_moved_from_the_start_after_a_resume(reassignment):
     run = reassignment([FIRST], [LAST])
@@ -212,9 +180,6 @@ def test_what_others_have_moved_back_between_two_steps_is_not_moved_from_the_sta
     resume(run.context, by="ann")
     run.run_batches()
     assert run.replicas()["orders-0"] == (1, 2)
-
-
-# 9 ------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_cancel_goes_by_its_last_look(reassignment, cluster, monkeypatch):
@@ -230,9 +195,6 @@ def test_a_cancel_goes_by_its_last_look(reassignment, cluster, monkeypatch):
     monkeypatch.setattr(moves, "_lost_by_cancel", late)
     cancel.cancel_moves(run.context, WHOLE)
     assert ORDERS_0 in cluster.list_reassignments()
-
-
-# 10 -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.xfail(reason="a copy of another client keeps the throttle that was set for its partition before it began")
