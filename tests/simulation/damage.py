@@ -65,6 +65,7 @@ def object_damaged(
     was = disk.peek(path)
     assert was is not None
     damaged = _damaged(was, how, of)
+    play.world.truth.remember_found()
     disk.damage(path, damaged)
     play.unreadable.add(path)
     play.unlinked |= _links_to_nothing(play.unreadable)

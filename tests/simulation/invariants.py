@@ -218,22 +218,24 @@ def green_means_done(play: Play, run: Any) -> list[Violation]:
 
 
 def _rate_asked_last_is_in_force(play: Play) -> list[Violation]:
-    """No order of a rate has replaced one that was given after it, and that is green."""
+    """No order of a rate has replaced one that was given after it, and that is green.
+
+    One that was given before the reassignment had the lock may have been for the one before it.
+    """
     truth = play.world.truth
     owner = truth.owner()
     main = play.airflow.runs.get((DAG_ID, owner)) if owner else None
     journal = truth.journals().get(owner) if owner else None
     last = journal.rate_changes[-1] if journal is not None and journal.rate_changes else None
-    if main is None or last is None or last.because:
+    since = truth.locked_since()
+    if main is None or since is None or last is None or last.because:
         return []
     return [
         Violation(
             "I6", f"{order.run_id} is green, and the rate that was asked for before it is in force", order.ended_at
         )
         for order in play.runs(THROTTLE_DAG_ID)
-        if order.state == "success"
-        and not order.conf.get("brokers")
-        and order.run_after > max(last.at, main.triggered_at)
+        if order.state == "success" and not order.conf.get("brokers") and order.run_after > max(last.at, since)
     ]
 
 

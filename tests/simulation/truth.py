@@ -42,6 +42,7 @@ class Truth:
         self._limits: dict[tuple[str, int, str], float | None] = {}
         self._limits_at = 0
         self._last_owner: str | None = None
+        self._found: dict[str, dict[TopicPartition, Replicas]] = {}
 
     @contextmanager
     def undisturbed(self, instead: Faults | None = None) -> Iterator[None]:
@@ -83,6 +84,16 @@ class Truth:
 
         last: str | None = self._read(("last_owner",), read)
         return last
+
+    def locked_since(self) -> datetime | None:
+        """Return since when the lock of the cluster is held; None where it is not, or is damaged."""
+
+        def read() -> datetime | None:
+            owner = self.store.lock_owner(self.cluster_id)
+            return owner.since if owner else None
+
+        since: datetime | None = self._read(("since",), read)
+        return since
 
     def request(self, reassignment_id: str) -> Any:
         """Return the request of a reassignment; None where there is none, or it cannot be read."""
@@ -180,10 +191,9 @@ class Truth:
         return at
 
     def settled(self, reassignment_id: str) -> frozenset[str]:
-        """Return the partitions that the last order to stop, or one to take them out, has settled."""
-        record = self.record
-        read = self._read(("settled", reassignment_id), lambda: frozenset(record(reassignment_id).settled.partitions()))
-        return read or frozenset()
+        """Return the partitions that the last order to stop, or one to take them out, has settled or left to others."""
+        read = self.record(reassignment_id).settled.no_longer_ours
+        return self._read(("settled", reassignment_id), read) or frozenset()
 
     def is_over(self, reassignment_id: str) -> bool:
         """Whether a reassignment has ended or was stopped."""
@@ -233,8 +243,15 @@ class Truth:
         return self._read(("moves", reassignment_id), read) or []
 
     def found(self, reassignment_id: str) -> dict[TopicPartition, Replicas]:
-        """Return where the frozen plan of a reassignment has found its partitions."""
-        return {move.partition: move.current for move in self.moves(reassignment_id)}
+        """Return where the frozen plan of a reassignment has found its partitions, also where it is damaged since."""
+        if moves := self.moves(reassignment_id):
+            self._found[reassignment_id] = {move.partition: move.current for move in moves}
+        return self._found.get(reassignment_id, {})
+
+    def remember_found(self) -> None:
+        """Read where all plans have found their partitions, before one of them is damaged."""
+        for reassignment_id in self.reassignments():
+            self.found(reassignment_id)
 
     def rewrite_plan(self, reassignment_id: str) -> None:
         """Replace a frozen plan by one that keeps each partition's brokers and turns their order around."""

@@ -106,7 +106,8 @@ class Settling:
     all of these are there and in sync, else on to the target when all of that is. The latter also ends moves that are
     carried on. ``stranded`` says why neither is safe now; that may change later. ``without_brokers`` are those of them
     that nothing but brokers that are down keeps from either end, and what to say where they stay so. ``left`` are
-    partitions that stay in between, because either end would take copies. ``settled`` need nothing. ``above`` says for
+    partitions that stay in between, because either end would take copies; ``of_others`` are those that another client
+    has changed or moves. ``settled`` need nothing. ``above`` says for
     each partition, in flight or not, which replication factor remains above the one before the reassignment (KIP-455).
     """
 
@@ -117,6 +118,7 @@ class Settling:
     left: Mapping[TopicPartition, str] = field(default_factory=dict)
     settled: tuple[TopicPartition, ...] = ()
     above: Mapping[TopicPartition, str] = field(default_factory=dict)
+    of_others: frozenset[TopicPartition] = frozenset()
 
     @property
     def waiting(self) -> Mapping[TopicPartition, str]:
@@ -156,6 +158,7 @@ def settling(
     seen: View,
     *,
     wholes: Mapping[TopicPartition, Reassignment] | None = None,
+    theirs: Iterable[Step] = (),
     foreign_too: bool = False,
     onward: bool = False,
     ends: Mapping[TopicPartition, Replicas] | None = None,
@@ -167,6 +170,7 @@ def settling(
         steps: of the current batch, and of partitions between two batches.
         seen: what the cluster shows.
         wholes: the whole reassignment of partitions that take several steps (KIP-435).
+        theirs: steps that an earlier look has left to other clients: they are only told.
         foreign_too: as in ``cancels``.
         onward: what is in between goes on to its target where both ends can be reached, so that no copy is lost.
         ends: at which end a partition is wanted, where that is known; it goes to another one only where it cannot reach
@@ -179,6 +183,7 @@ def settling(
     without_brokers: dict[TopicPartition, str] = {}
     left: dict[TopicPartition, str] = {}
     settled: list[TopicPartition] = []
+    changed: set[TopicPartition] = set()
     whole_of = dict(wholes or {})
     remains: dict[TopicPartition, Replicas] = {}
     for step in steps:
@@ -190,6 +195,7 @@ def settling(
             settled.append(step.partition)
         elif not set(state.replicas) <= set(step.reassignment.expanded):  # also by a replica of a later step
             left[step.partition] = _changed_by_another(state.replicas, whole)
+            changed.add(step.partition)
         elif way := _way_out(step, whole, seen, onward=onward, wanted=(ends or {}).get(step.partition)):
             to_submit.update(way.to_submit)
             stranded.update(way.waiting)
@@ -214,7 +220,24 @@ def settling(
         for p, replicas in remains.items()
         if p not in decided.foreign and (factor := _factor_above(len(replicas), len(whole_of[p].current)))
     }
-    return Settling(decided, to_submit, stranded, without_brokers, left, tuple(settled), above)
+    moved = dict(decided.foreign)
+    for step in theirs:
+        state, whole = seen.partitions.get(step.partition), whole_of.get(step.partition, step.reassignment)
+        if step.partition in seen.in_flight:
+            moved[step.partition] = f"in flight to {format_brokers(seen.in_flight[step.partition].target)}"
+        elif state is not None and state.replicas not in {whole.current, whole.target}:
+            left[step.partition] = _changed_by_another(state.replicas, whole)
+    of_others = changed.union(decided.foreign)
+    return Settling(
+        replace(decided, foreign=moved),
+        to_submit,
+        stranded,
+        without_brokers,
+        left,
+        tuple(settled),
+        above,
+        frozenset(of_others),
+    )
 
 
 def _way_out(step: Step, whole: Reassignment, seen: View, *, onward: bool, wanted: Replicas | None) -> Drops | None:

@@ -39,14 +39,15 @@ class WithdrawCommand(_Command):
 class SettledNote(Versioned):
     """Where partitions were when a cancel, or what superseded the reassignment, found them settled; ``at`` is in UTC.
 
-    What comes of them from then on is not this reassignment's doing. ``run_command`` is the number of the order to stop
-    that holds then: a resume makes the note void. For partitions that were withdrawn it is None: they take no further
-    part at all.
+    ``left_to_others`` are those that it has left as another client had changed or was moving them. What comes of either
+    from then on is not this reassignment's doing. ``run_command`` is the number of the order to stop that holds then: a
+    resume makes the note void. For partitions that were withdrawn it is None: they take no further part at all.
     """
 
     at: datetime
     ends: dict[str, tuple[int, ...]]
     run_command: int | None = None
+    left_to_others: tuple[str, ...] = ()
 
 
 class LimitsCommand(_Command):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from kafka_reassignment.record.series import Series
 
 
 class SettledNotes:
-    """Where partitions were when they were found settled, by partition, and that all is settled.
+    """Where partitions were when they were found settled, by partition, which were left to others, and that all is settled.
 
     A note has the number of the order to stop that its look began with, and holds while that is the last order: it may
     have been resumed while the look was still under way, and what was settled is its own again.
@@ -40,19 +40,28 @@ class SettledNotes:
         noted = read_object(self._all)
         return noted is not None and (stop := self._stop()) is not None and noted == str(stop).encode()
 
-    def note(self, ends: Mapping[TopicPartition, Replicas], *, stop: int | None, at: datetime) -> None:
-        """Note where partitions are settled, those that are not noted yet: the first note counts.
+    def note(
+        self,
+        ends: Mapping[TopicPartition, Replicas],
+        *,
+        stop: int | None,
+        at: datetime,
+        left_to_others: Collection[TopicPartition] = (),
+    ) -> None:
+        """Note where partitions are settled, and which are left to others; those that are not noted yet: the first note counts.
 
         Args:
             ends: by partition, the replicas that it has now.
+            left_to_others: what another client has changed or moves.
             stop: number of the order to stop that was read before the look; None where they were withdrawn, so that the
                 note holds for good.
             at: now, in UTC.
         """
-        known = self.partitions()
+        known, left = self.partitions(), self.no_longer_ours()
         new = {str(p): replicas for p, replicas in sorted(ends.items()) if str(p) not in known}
-        if new:
-            self._notes.append(SettledNote(at=at, ends=new, run_command=stop))
+        theirs = tuple(str(p) for p in sorted(left_to_others) if str(p) not in left)
+        if new or theirs:
+            self._notes.append(SettledNote(at=at, ends=new, run_command=stop, left_to_others=theirs))
 
     def partitions(self) -> dict[str, Replicas]:
         """Return by partition where it was settled since this reassignment was stopped, or since the partition was withdrawn.
@@ -61,16 +70,24 @@ class SettledNotes:
         """
         return {partition: replicas for note in self._held() for partition, replicas in note.ends.items()}
 
+    def left_to_others(self) -> frozenset[str]:
+        """Return the partitions that were left to others since, as ``partitions``."""
+        return frozenset(partition for note in self._held() for partition in note.left_to_others)
+
+    def no_longer_ours(self) -> frozenset[str]:
+        """Return the partitions that were settled or left to others since."""
+        return frozenset(partition for note in self._held() for partition in (*note.ends, *note.left_to_others))
+
     def times(self) -> dict[str, datetime]:
         """Return by partition when it was found settled, as ``partitions``."""
         return {partition: note.at for note in self._held() for partition in note.ends}
 
     def lifted_since(self, order: int) -> frozenset[str]:
-        """Return the partitions that were settled by a stop which was lifted since; of stops after an order of this number."""
+        """Return the partitions that a stop which was lifted since has settled or left to others; of stops after an order of this number."""
         stop, found = self._stop(), set[str]()
         for note in self._latest_first():
             if note.run_command not in (None, stop) and note.run_command > order:
-                found.update(note.ends)
+                found.update(note.ends, note.left_to_others)
         return frozenset(found)
 
     def _held(self) -> Iterator[SettledNote]:

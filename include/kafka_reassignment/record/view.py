@@ -64,7 +64,7 @@ class RecordView:
         return command if command is not None and command.stopped else None
 
     def lifted_since(self, order: int) -> frozenset[str]:
-        """Return the partitions that a stop has settled which was lifted since; of stops after an order of this number.
+        """Return the partitions that a stop has settled, or left to others, which was lifted since; of stops after an order of this number.
 
         Nothing of them is this reassignment's doing any more, until something is submitted again.
         """

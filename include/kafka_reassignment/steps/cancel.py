@@ -168,8 +168,9 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
 
     def done(settled: Settling) -> Done:
         if run.record.exists:
-            ends = settled.ends(view)  # what has more replicas than before is noted when it is reported
-            note_settled(run, recorded, scope, orders, {p: r for p, r in ends.items() if p not in settled.above})
+            # What has more replicas than before is noted when it is reported.
+            ends = {p: r for p, r in settled.ends(view).items() if p not in settled.above}
+            note_settled(run, recorded, scope, orders, ends, settled.of_others)
         return Done(_settled_text(settled), facts=vars(result))
 
     if decided.complete:
@@ -228,7 +229,7 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
             return
         throttle_in_words(run, recorded)
         stopped = stopped_steps(run, recorded, scope)
-        decided = ending(run, recorded, stopped, confirmed_view(run, stopped.steps), scope)
+        decided = ending(run, recorded, stopped, confirmed_view(run, stopped.seen_steps), scope)
         waiting = decided.unsettled
         restored = restore_or_raise(run, event)
         if waiting:

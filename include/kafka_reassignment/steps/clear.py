@@ -58,7 +58,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
         return
     with run.audited("clear_throttle", number) as event:
         recorded = RecordView(run.record)
-        submitted, found, before = recorded.submitted(number), recorded.found(number), submission(recorded, number)
+        submitted, before = recorded.submitted(number), submission(recorded, number)
         opened = submitted.left_open if submitted else {}
         whole, begun = (without(b, opened) for b in (whole_batch(recorded, number), begun_batch(recorded, number)))
         view = confirmed_view(run, whole.steps, look=observe_replicas)
@@ -75,8 +75,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
             )
         if run.request.supersede and run.lock_of_another() is None:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
-        of_others = map(TopicPartition.parse, found.changed_by_others if found else ())
-        event.summary = str(restore_or_raise(run, event, of_others=of_others))
+        event.summary = str(restore_or_raise(run, event, of_others=_never_begun(recorded, number)))
         recorded = RecordView(run.record)
         if before is not None:
             refuse_submitted_since(recorded, before, number)
@@ -95,8 +94,8 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 f"are not done: {format_reasons(undone)}",
                 *_way_on(run, number),
             )
-        settled = run.record.settled.partitions()
-        out = [s for s in taken_out(RecordView(run.record), number).steps if str(s.partition) not in settled]
+        over = run.record.settled.no_longer_ours()
+        out = [s for s in taken_out(RecordView(run.record), number).steps if str(s.partition) not in over]
         if left := not_settled(out, view):
             raise _waits_for_a_cancel(run, number, "is cleared", left)
         if before is not None:
@@ -114,6 +113,16 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 left_open=left_open_at_end(recorded, whole, submitted, view),
             )
         )
+
+
+def _never_begun(recorded: RecordView, number: int) -> list[TopicPartition]:
+    """Return what a batch has left out, or found changed by others, though no try at it has begun with it: what copies of it is others'."""
+    found, submitted = recorded.found(number), recorded.submitted(number)
+    if found is None:
+        return []
+    names = {*found.changed_by_others, *(submitted.left_out if submitted else ())}
+    begun = {p for note in recorded.record.found_notes(number).all() for p in note.partitions} if names else set()
+    return [TopicPartition.parse(p) for p in sorted(names - (begun - found.changed_by_others.keys()))]
 
 
 def _waits_for_a_cancel(

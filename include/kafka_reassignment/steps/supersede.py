@@ -180,6 +180,7 @@ def settle_superseded(
     done: dict[str, str] = {}
     unsettled: dict[TopicPartition, str] = {}
     ends: dict[TopicPartition, Replicas] = {}
+    of_others: set[TopicPartition] = set()
     on_the_way: dict[TopicPartition, str] = {}
     for part in in_slices(left.steps, run.controller.slice_size):
         view = observe(run.cluster, [s.partition for s in part])
@@ -200,6 +201,7 @@ def settle_superseded(
         }
         unsettled |= {p: why for p, why in decided.unsettled.items() if p not in planned}
         ends |= decided.ends(view)
+        of_others |= decided.of_others - planned.keys()  # what is planned is for its batch
         may_act = may_act and run.may_act
         if not may_act:
             continue
@@ -215,17 +217,17 @@ def settle_superseded(
         run.note_replicas_after(event, settled)
         on_the_way = {p: "in flight to where it settles" for p in view.in_flight if p not in planned}
     if may_act:
-        note_settled_of(run, superseded, ends)
+        note_settled_of(run, superseded, ends, of_others)
     return {p: why for p, why in unsettled.items() if str(p) not in done} | on_the_way
 
 
 def left_half_way(run: RunContext) -> dict[TopicPartition, str]:
     """Return what the superseded reassignment has left between two assignments for good: either would take copies; and why."""
     left = known_steps_of_superseded(run)
-    if not left.steps:
+    if not left.seen_steps:
         return {}
-    view = observe(run.cluster, [s.partition for s in left.steps])
-    return dict(settling(left.steps, view, wholes=left.wholes).left)
+    view = observe(run.cluster, [s.partition for s in left.seen_steps])
+    return dict(settling(left.steps, view, wholes=left.wholes, theirs=left.left_to_others).left)
 
 
 def _replicas_in_snapshot(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replicas]:

@@ -74,7 +74,6 @@ def test_what_was_withdrawn_between_two_steps_and_raised_by_others_since_is_thei
     assert run.replicas()["orders-0"] == theirs
 
 
-@pytest.mark.xfail(reason="a stop notes only what it has found settled, not what it has left to others")
 @pytest.mark.parametrize("then", ["stop", "successor", "roll back", "named"])
 @pytest.mark.parametrize("at_stop", ["elsewhere", "in flight"])
 def test_what_a_stop_has_left_to_others_stays_theirs(reassignment, cluster, at_stop, then):
@@ -197,7 +196,6 @@ def test_a_cancel_goes_by_its_last_look(reassignment, cluster, monkeypatch):
     assert ORDERS_0 in cluster.list_reassignments()
 
 
-@pytest.mark.xfail(reason="a copy of another client keeps the throttle that was set for its partition before it began")
 def test_what_others_copy_keeps_no_throttle_that_was_set_before_they_began(reassignment, cluster):
     run = reassignment([move("orders", 0, (1, 2), (3, 2)), BESIDE])
     run.do_all("admit", "set_throttle")

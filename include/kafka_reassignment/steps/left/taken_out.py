@@ -33,7 +33,7 @@ def left_open_not_settled(run: RunContext) -> dict[TopicPartition, str]:
     withdrawn = recorded.withdrawn_partitions()
     opened = left_open(recorded) if withdrawn else {}
     names = {str(p) for p in opened} & withdrawn
-    names -= run.record.settled.partitions().keys() if names else set()
+    names -= run.record.settled.no_longer_ours() if names else set()
     steps = [it.step for p, it in sorted(opened.items()) if str(p) in names]
     return not_settled(steps, observe(run.cluster, [s.partition for s in steps])) if steps else {}
 

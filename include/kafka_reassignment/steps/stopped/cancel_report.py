@@ -40,10 +40,10 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         if run.record.exists:
             orders = orders_to_note(run, recorded, scope)
             stopped = stopped_steps(run, recorded, scope)
-            view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
+            view = confirmed_view(run, stopped.seen_steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
             decided = ending(run, recorded, stopped, view, scope)
             _require_settled(run, decided, scope)
-            note_settled(run, recorded, scope, orders, decided.ends(view))
+            note_settled(run, recorded, scope, orders, decided.ends(view), decided.of_others)
             if scope.is_whole and not decided.left and not decided.cancels.foreign:
                 run.record.settled.note_all(recorded.numbered_run_command()[0])
             each = _each(decided, view)

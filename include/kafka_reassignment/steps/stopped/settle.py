@@ -68,7 +68,7 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
     look at it.
     """
     stopped = stopped_steps(run, recorded, scope)
-    view = confirmed_view(run, stopped.steps)
+    view = confirmed_view(run, stopped.seen_steps)
     decided = decide(run.controller, stopped, view, scope)
     due = {*decided.cancels.to_cancel, *decided.to_submit}
     cancelled: dict[TopicPartition, str] = {}
@@ -115,6 +115,7 @@ def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: Can
         stopped.steps,
         view,
         wholes=stopped.wholes,
+        theirs=stopped.left_to_others,
         foreign_too=scope.foreign,
         lists_adding=controller.lists_adding,
     )

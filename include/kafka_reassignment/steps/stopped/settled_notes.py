@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka_reassignment.model import Replicas, TopicPartition
@@ -42,17 +42,24 @@ def note_settled(
     scope: CancelScope,
     stopped: Iterable[Stopped],
     ends: Mapping[TopicPartition, Replicas],
+    of_others: Collection[TopicPartition],
 ) -> None:
-    """Note where a cancel has found partitions settled, of this reassignment and of those that it has superseded."""
+    """Note where a cancel has found partitions settled, and what it leaves to others, of this reassignment and of those that it has superseded."""
     if scope.is_whole:
-        note_settled_of(run, stopped, ends)
+        note_settled_of(run, stopped, ends, of_others)
         return
     withdrawn = recorded.withdrawn_partitions()
     ours = {p: replicas for p, replicas in ends.items() if str(p) in withdrawn}
-    run.record.settled.note(ours, stop=None, at=run.now())
+    theirs = [p for p in of_others if str(p) in withdrawn]
+    run.record.settled.note(ours, stop=None, at=run.now(), left_to_others=theirs)
 
 
-def note_settled_of(run: RunContext, stopped: Iterable[Stopped], ends: Mapping[TopicPartition, Replicas]) -> None:
-    """Note where partitions of reassignments are settled; void where one was resumed since its order was read."""
+def note_settled_of(
+    run: RunContext,
+    stopped: Iterable[Stopped],
+    ends: Mapping[TopicPartition, Replicas],
+    of_others: Collection[TopicPartition],
+) -> None:
+    """Note where partitions of reassignments are settled, and which are left to others; void where one was resumed since its order was read."""
     for each in stopped:
-        each.record.settled.note(ends, stop=each.number, at=run.now())
+        each.record.settled.note(ends, stop=each.number, at=run.now(), left_to_others=of_others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -26,6 +26,7 @@ from kafka_reassignment.steps.stopped.between_steps import as_they_were_left, be
 class StoppedSteps:
     """Steps to settle, and the whole reassignment of those partitions that take several steps (KIP-435).
 
+    ``left_to_others`` are steps that an earlier look has left to other clients.
     ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why. ``back`` are
     partitions of a damaged plan that is superseded: where they were before it is known best, so that is where they go
     if they can.
@@ -35,10 +36,24 @@ class StoppedSteps:
     wholes: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     of_owner: dict[TopicPartition, str] = field(default_factory=dict)
     back: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    left_to_others: tuple[Step, ...] = ()
+
+    @property
+    def seen_steps(self) -> tuple[Step, ...]:
+        """Return the steps to settle, and those that are left to others and only told."""
+        return (*self.steps, *self.left_to_others)
+
+    def without(self, partitions: Container[str]) -> StoppedSteps:
+        """Return it without the steps of partitions, by name."""
+        return replace(
+            self,
+            steps=tuple(s for s in self.steps if str(s.partition) not in partitions),
+            left_to_others=tuple(s for s in self.left_to_others if str(s.partition) not in partitions),
+        )
 
     def only(self, partitions: Collection[TopicPartition]) -> StoppedSteps:
-        """Return the steps of these partitions."""
-        return replace(self, steps=tuple(s for s in self.steps if s.partition in partitions))
+        """Return the steps to settle of these partitions."""
+        return replace(self, steps=tuple(s for s in self.steps if s.partition in partitions), left_to_others=())
 
 
 def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
@@ -58,11 +73,13 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
         else:
             ours = _ours(run, recorded, scope, late_too=not scope.is_whole)
         moved = taken_up(_successors(run, recorded.record))
-        ours = replace(ours, steps=tuple(s for s in ours.steps if str(s.partition) not in moved))
+        ours = ours.without(moved)
     if scope.is_whole:
         ours = _joined(run, ours, known_steps_of_superseded(run))
+    if scope.foreign:
+        ours = replace(ours, steps=(*ours.steps, *ours.left_to_others), left_to_others=())
     of_owner = planned_by_owner(run, {s.partition for s in ours.steps})
-    ours = StoppedSteps(tuple(s for s in ours.steps if s.partition not in of_owner), ours.wholes, of_owner)
+    ours = replace(ours.without(set(map(str, of_owner))), of_owner=of_owner, back={})
     if not scope.foreign:
         return ours
     foreign = moves_of_others(run, recorded, scope) - {s.partition for s in ours.steps}
@@ -134,8 +151,7 @@ def _steps_of_superseded(run: RunContext, record: Record) -> StoppedSteps:
     left = StoppedSteps()
     for earlier in record.superseded():
         left = _joined(run, left, left_by(run, earlier))
-    moved = taken_up([record]) if left.steps else frozenset[str]()
-    return replace(left, steps=tuple(s for s in left.steps if str(s.partition) not in moved))
+    return left.without(taken_up([record])) if left.seen_steps else left
 
 
 def left_by(run: RunContext, earlier: Record) -> StoppedSteps:
@@ -171,9 +187,15 @@ def _successors(run: RunContext, record: Record) -> Iterator[Record]:
 
 
 def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:
-    """Return the steps of both; of a partition that both have, the later one's if that has begun, else the earlier one's."""
+    """Return the steps of both; of a partition that both have, the later one's if that has begun, else the earlier one's.
+
+    What the later one has left to others is nothing of the earlier one's either.
+    """
+    earlier = earlier.without({str(s.partition) for s in later.left_to_others})
+    theirs = (*later.left_to_others, *earlier.left_to_others)
     if not later.steps or not earlier.steps:
-        return later if later.steps else earlier
+        some = later if later.steps else earlier
+        return replace(some, wholes={**earlier.wholes, **later.wholes}, left_to_others=theirs)
     before = {s.partition for s in earlier.steps}
     both = {s.partition: s for s in later.steps if s.partition in before}
     view = observe(run.cluster, tuple(both)) if both else View(frozenset(), {})
@@ -189,6 +211,7 @@ def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> Stop
             **{p: whole for p, whole in later.wholes.items() if p not in not_begun},
         },
         back={**earlier.back, **later.back},
+        left_to_others=theirs,
     )
 
 
@@ -205,8 +228,7 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
         begun = {p for n in unfinished for p in _begun_or_submitted(recorded, n)}
     except RecordDamagedError as error:
         raise _unknown(recorded.record, "its last batch", "what was submitted of it") from error
-    settled = recorded.record.settled.partitions()
-    names = {TopicPartition.parse(p) for p in begun - settled.keys()}
+    names = {TopicPartition.parse(p) for p in begun - recorded.record.settled.no_longer_ours()}
     if not names:
         return StoppedSteps()
     with suppress(RecordDamagedError):  # the target assignment has a hash of its own
@@ -272,7 +294,8 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     """The steps of a reassignment itself, but for those that are settled; with ``late_too`` a move of theirs that came late is."""
     if scope.is_whole and recorded.is_settled():
         return StoppedSteps()
-    settled = recorded.record.settled.partitions()
+    no_longer_ours = recorded.record.settled.no_longer_ours()
+    left_to_others = recorded.record.settled.left_to_others() if no_longer_ours else frozenset[str]()
     withdrawn = frozenset[str]() if scope.is_whole else recorded.withdrawn_partitions()
 
     def is_stopped(partition: TopicPartition) -> bool:
@@ -291,10 +314,15 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     wholes |= {p: replace(wholes[p], current=current) for p, current in first.items()}
     between = as_they_were_left(run, {p: its for p, its in begun.items() if p in wholes and p not in under_way}, wholes)
     steps = (*under_way.values(), *between)
-    noted = [s for s in steps if str(s.partition) in settled]
+    noted = [s for s in steps if str(s.partition) in no_longer_ours]
     view = observe(run.cluster, [s.partition for s in noted]) if noted and late_too else View(frozenset(), {})
     over = {s.partition for s in noted if s.partition not in view.in_flight or not phase(s, view).ours}
-    return StoppedSteps(tuple(s for s in steps if s.partition not in over), wholes)
+    theirs = {p for p in over if str(p) in left_to_others}
+    return StoppedSteps(
+        tuple(s for s in steps if s.partition not in over),
+        wholes,
+        left_to_others=tuple(s for s in steps if s.partition in theirs),
+    )
 
 
 def _steps_under_way(recorded: RecordView) -> list[Step]:
