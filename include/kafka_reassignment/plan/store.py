@@ -27,7 +27,7 @@ from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.errors import RecordDamagedError, RecordError, store_errors
 from kafka_reassignment.model import Batch, Reassignment, Step, TopicPartition
 from kafka_reassignment.places import filesystem
-from kafka_reassignment.plan.columns import longs
+from kafka_reassignment.plan.columns import are_of, longs
 from kafka_reassignment.plan.hash import batch_hashes, plan_hash, target_hash
 from kafka_reassignment.plan.schemas import BATCH, BATCHED_STEPS, STEPS, TARGET
 from kafka_reassignment.plan.summary import BatchSummary, PlanSummary
@@ -227,10 +227,16 @@ def read_steps(plan: PlanRef | str, first: int, last: int) -> Iterator[Step]:
     return _steps(read_batches(plan, first, last)[0])
 
 
-def read_steps_of_several(plan: PlanRef | str, first: int, last: int) -> Iterator[tuple[int, Reassignment, bool]]:
-    """Iterate over the steps of partitions that take several, in the order of their batches: the batch, the step, is it the last?"""
+def read_steps_of_several(
+    plan: PlanRef | str, first: int, last: int, begun: Collection[str] = ()
+) -> Iterator[tuple[int, Reassignment, bool]]:
+    """Iterate over the steps of partitions that take several, in the order of their batches: the batch, the step, is it the last?
+
+    ``begun`` are partitions (``topic-0``) of which batches before this plan have made a step: what is left of them may
+    be a single one.
+    """
     rows, batches = read_batches(plan, first, last)
-    several = longs(rows["steps"]) > 1
+    several = (longs(rows["steps"]) > 1) | np.asarray(are_of(rows, begun))
     rows = rows.filter(pa.array(several))
     columns = (rows[name].to_pylist() for name in ("topic", "partition", "current", "target", "step", "steps"))
     for number, topic, partition, current, target, step, steps in zip(batches[several].tolist(), *columns, strict=True):

@@ -82,12 +82,15 @@ class SettledNotes:
         """Return by partition when it was found settled, as ``partitions``."""
         return {partition: note.at for note in self._held() for partition in note.ends}
 
-    def lifted_since(self, order: int) -> frozenset[str]:
-        """Return the partitions that a stop which was lifted since has settled or left to others; of stops after an order of this number."""
-        stop, found = self._stop(), set[str]()
+    def lifted_since(self, order: int, targets: Mapping[str, Replicas] | None = None) -> frozenset[str]:
+        """Return the partitions that a stop which was lifted since has settled or left to others; of stops after an order of this number.
+
+        Those that it has settled at their ``targets`` are not among these.
+        """
+        stop, found, wanted = self._stop(), set[str](), targets or {}
         for note in self._latest_first():
             if note.run_command not in (None, stop) and note.run_command > order:
-                found.update(note.ends, note.left_to_others)
+                found.update(note.left_to_others, (p for p, end in note.ends.items() if end != wanted.get(p)))
         return frozenset(found)
 
     def _held(self) -> Iterator[SettledNote]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.batching import BatchRates
@@ -159,6 +160,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     withdrawn, back = earlier.withdrawn_partitions(), _settled_where_they_were(earlier)
     recorded = RecordView(earlier)
     settled_at = earlier.settled.times() if back else {}
+    taken_back_since = _taken_back(recorded)
     begun: list[BegunBatch] = []
     taken_up: set[str] = set()
     late: set[str] = set()
@@ -175,8 +177,8 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
                 (back - late) | _not_made(submitted, taken_up, moved | late) | ({*submitted.done_before} - moved - late)
             )
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
-            if lifted := recorded.lifted_since(submitted.order):
-                left_out |= lifted - (begun_names(recorded, number) or frozenset())
+            if taken_back := taken_back_since(submitted.order):
+                left_out |= taken_back - (begun_names(recorded, number) or frozenset())
             begun.append(BegunBatch(number, plan_of(number), left_out, half_way))
             taken_up.update(submitted.accepted)
         elif number == 1 or earlier.finished(number - 1) is not None:
@@ -235,6 +237,18 @@ def _came_late(settled_at: Mapping[str, datetime], submitted: SubmittedBatch, do
     """The partitions that their batch has found at its target after a stop had found them settled: its request came later."""
     settled_before = {p for p, at in settled_at.items() if at < done.finished_at}
     return frozenset(settled_before.intersection(submitted.accepted) - done.left_out.keys())
+
+
+def _taken_back(recorded: RecordView) -> Callable[[int], frozenset[str]]:
+    """Return what gives the partitions that stops after an order have taken back or left to others, and that were lifted since.
+
+    What a stop has carried on to its target is there because of us.
+    """
+    lifted = [TopicPartition.parse(p) for p in recorded.lifted_since(0)]
+    wholes = read_targets_of(recorded.plan_ref(), lifted) if lifted else {}
+    targets = {str(p): whole.target for p, whole in wholes.items()}
+    # Many batches have the same order.
+    return cache(lambda order: recorded.record.settled.lifted_since(order, targets) if lifted else frozenset())
 
 
 def _settled_where_they_were(earlier: Record) -> frozenset[str]:

@@ -43,7 +43,8 @@ def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
     made: dict[TopicPartition, Begun] = {}
     for plan, numbers in groupby(finished, recorded.plan_refs()) if finished else ():
         first, *others = numbers
-        for number, move, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
+        begun = [str(p) for p in ended]
+        for number, move, is_last in read_steps_of_several(plan, first, others[-1] if others else first, begun):
             partition = move.partition
             submitted = recorded.submitted(number)
             if submitted is None:  # all of the batch was withdrawn

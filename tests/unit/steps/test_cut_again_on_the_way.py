@@ -1,0 +1,78 @@
+"""Partitions whose batches are cut again on the way: what was made of them before is known, and nothing else counts as made."""
+
+from dataclasses import replace
+
+import pytest
+from tests.steps_lab import move
+from tests.unit.steps.test_roll_back import RollBack
+from tests.unit.steps.test_settled import cancelled, made_by_others
+
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.resume import resume
+
+pytestmark = pytest.mark.longer
+
+ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", n) for n in range(3))
+FIRST = replace(move("orders", 0, (1, 2), (3, 2)), step=1, steps=2)
+LAST = replace(move("orders", 0, (3, 2), (3, 4)), step=2, steps=2)
+UP = replace(move("orders", 0, (1, 2), (1, 2, 3)), step=1, steps=2)
+ON = replace(move("orders", 0, (1, 2, 3), (1, 2, 3, 4)), step=2, steps=2)
+ELSEWHERE = move("orders", 2, (3, 1), (3, 4))
+BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
+
+
+@pytest.mark.parametrize("cut_again", [False, True])
+def test_what_was_moved_in_two_steps_is_rolled_back_also_after_its_last_step_was_cut_again(reassignment, cut_again):
+    run = reassignment([FIRST], [LAST], [ELSEWHERE])
+    run.do_all(batch=1)
+    if cut_again:
+        change_limits(run.context, {"partition_movements": 1}, by="bob")
+    assert next_batch(run.context, 1) == 2
+    run.do_all(batch=2)
+    assert run.replicas()["orders-0"] == (3, 4)
+    assert next_batch(run.context, 2) == 3
+    run.do_all("admit", "set_throttle", "submit_batch", batch=3)
+    cancelled(run)
+    resume(run.context, by="ann")
+    run.run_batches()
+    run.finish()
+    back = RollBack(run)
+    back.go()
+    assert run.replicas() == BEFORE
+
+
+@pytest.mark.parametrize("cut_again", [False, True])
+def test_a_stop_leaves_what_others_have_made_of_a_partition_after_its_last_step(reassignment, cut_again):
+    """It was raised from 2 to 4 replicas in two steps; then another client has taken it to 3."""
+    run = reassignment([UP], [ON], [ELSEWHERE])
+    run.do_all(batch=1)
+    if cut_again:
+        change_limits(run.context, {"partition_movements": 1}, by="bob")
+    assert next_batch(run.context, 1) == 2
+    run.do_all(batch=2)
+    assert next_batch(run.context, 2) == 3
+    made_by_others(run, ORDERS_0, 1, 2, 3)
+    run.do_all("admit", "set_throttle", "submit_batch", batch=3)
+    cancelled(run)
+    assert run.replicas()["orders-0"] == (1, 2, 3)
+
+
+@pytest.mark.parametrize("is_resubmitted", [False, True])
+def test_what_a_stop_has_carried_on_to_its_target_is_rolled_back_from_its_first_step_on(
+    reassignment, cluster, is_resubmitted
+):
+    run = reassignment([FIRST], [LAST], [ELSEWHERE])
+    run.do_all(batch=1)
+    assert next_batch(run.context, 1) == 2
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", batch=2)
+    cancelled(run)
+    assert run.replicas()["orders-0"] == (3, 4)
+    resume(run.context, by="ann")
+    assert run.start() == 2
+    if is_resubmitted:
+        run.do_all(batch=2)
+    cancelled(run)
+    RollBack(run).go()
+    assert run.replicas() == BEFORE
