@@ -148,13 +148,14 @@ def revise(run: RunContext, after: int, event: AuditDraft, *, then: Rerun) -> No
     opened, newly_opened = _left_open_steps(record, after)
     opened += _steps_half_way(run, recorded, retried, opened, is_cut_again=new_limits is not None)
     again = _not_of(opened, retried)
-    without = (*again, *map(_name, opened))
     around_dead = _around_dead(run, recorded, after, again, opened)
-    retried = tuple(p for p in retried if p not in around_dead)
+    without = (*around_dead, *map(_name, opened))
+    # Also what the batch before had left to it: what is under way in its batch is not cut again.
+    begun = _begun_before_stop(run, recorded, after + 1, without=without) if was_submitted else ()
+    retried = tuple(p for p in retried if p not in around_dead and p not in begun)
+    without = (*without, *retried, *begun)
     again = _not_of(opened, retried)
     opened = tuple(step for step in opened if _name(step) not in around_dead)
-    begun = _begun_before_stop(run, recorded, after + 1, without=without) if was_submitted else ()
-    without = (*without, *begun)
     unhealthy = _steps_of_unhealthy(run, after + 1, without=without, is_cut_again=new_limits is not None)
     unhealthy = (*chain.from_iterable(around_dead.values()), *unhealthy)
     if new_limits is None and not retried and not newly_opened and not unhealthy:

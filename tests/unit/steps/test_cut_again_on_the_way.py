@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 from tests.steps_lab import move
+from tests.unit.steps.test_changed_by_others import begun_by_others
 from tests.unit.steps.test_roll_back import RollBack
-from tests.unit.steps.test_settled import cancelled, made_by_others
+from tests.unit.steps.test_settled import WHOLE, cancelled, made_by_others
 
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.resume import resume
@@ -76,3 +78,28 @@ def test_what_a_stop_has_carried_on_to_its_target_is_rolled_back_from_its_first_
     cancelled(run)
     RollBack(run).go()
     assert run.replicas() == BEFORE
+
+
+@pytest.mark.parametrize("stops_again", [False, True])
+def test_what_is_retried_and_in_flight_again_stays_in_its_batch_when_other_limits_are_asked_for(
+    reassignment, cluster, stops_again
+):
+    to_3_4, beside = move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 3))
+    run = reassignment([to_3_4, beside], replica_movements=2)
+    begun_by_others(run, ORDERS_0, 1, 2, 5)
+    run.do_all("set_throttle", "submit_batch")
+    begun_by_others(run, ORDERS_0)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    cancel.stop(run.context, WHOLE, by="bob")
+    change_limits(run.context, {"replica_movements": 1}, by="bob")
+    resume(run.context, by="ann")  # before anything was cancelled
+    assert run.start() == 2
+    if stops_again:
+        cancelled(run)
+        assert not cluster.list_reassignments()
+        return
+    run.run_batches()
+    run.finish()
+    assert run.replicas()["orders-0"] == (3, 4)
