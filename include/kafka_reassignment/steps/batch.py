@@ -236,15 +236,16 @@ def _done_before(
     """Return what is at its target though nothing of the batch was submitted.
 
     What any try has begun with is not among it, also before a stop that was lifted since, nor what an earlier batch has
-    left open: that one has submitted it. Of what was submitted before, that is what it has found so or left out. Where
-    an earlier version may have submitted the batch, nothing more is.
+    left open: that one has submitted it. Of what was submitted before, that is what it has found so, has left out, or
+    has never had, because the batch was cut again since. Where an earlier version may have submitted the batch, nothing
+    more is.
     """
     done = [s.partition for s in batch.steps if phase(s, view).phase is Phase.DONE]
     if done and begun_names(recorded, batch.number) is None:
         return tuple(str(p) for p in done if earlier is not None and str(p) in earlier.done_before)
     if earlier is not None:
-        not_submitted = {*earlier.done_before, *earlier.left_out} - {*earlier.changed_by_others}
-        done = [p for p in done if str(p) in not_submitted]
+        submitted = {*earlier.accepted, *earlier.changed_by_others} - {*earlier.done_before}
+        done = [p for p in done if str(p) not in submitted]
     notes = run.record.found_notes(batch.number).all() if done else []
     last_of_order = {note.run_command: note for note in notes}  # earlier ones name what was not taken as well
     begun = {p for note in last_of_order.values() for p in note.partitions}

@@ -169,14 +169,16 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     for number in range(batches, 0, -1):
         if (submitted := recorded.submitted(number)) is not None:
             half_way: set[str] = set()
+            never: set[str] = set()
             if (done := earlier.finished(number)) is None:
-                half_way = _half_way(*_steps_now(run, plan_of(number), number))
+                steps, view = _steps_now(run, plan_of(number), number)
+                half_way, never = _half_way(steps, view), _never_submitted(recorded, number, submitted, steps)
             else:
                 late |= _came_late(settled_at, submitted, done) - withdrawn
             left_out = (
                 (back - late) | _not_made(submitted, taken_up, moved | late) | ({*submitted.done_before} - moved - late)
             )
-            left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
+            left_out |= never | (withdrawn - {*submitted.accepted, *submitted.left_open})  # taken out before its batch
             if taken_back := taken_back_since(submitted.order):
                 left_out |= taken_back - (begun_names(recorded, number) or frozenset())
             begun.append(BegunBatch(number, plan_of(number), left_out, half_way))
@@ -215,6 +217,14 @@ def _steps_now(run: RunContext, plan: PlanRef, number: int) -> tuple[Sequence[St
 def _half_way(steps: Sequence[Step], view: View) -> set[str]:
     """Return which partitions are between the two ends of their step."""
     return {str(s.partition) for s in steps if has_begun(s, view) and phase(s, view).phase is not Phase.DONE}
+
+
+def _never_submitted(recorded: RecordView, number: int, submitted: SubmittedBatch, steps: Sequence[Step]) -> set[str]:
+    """Return which partitions have come to a batch when it was cut again after a stop, and were not submitted with it."""
+    begun = begun_names(recorded, number)
+    if begun is None:
+        return set()
+    return {str(s.partition) for s in steps} - {*submitted.accepted, *submitted.left_out, *submitted.left_open} - begun
 
 
 def _moved(recorded: RecordView, batches: int) -> set[str]:
