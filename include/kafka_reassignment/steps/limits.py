@@ -12,7 +12,7 @@ from kafka_reassignment.decisions.moves import is_half_way
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError, overtaken
-from kafka_reassignment.model import ClusterDescription, Step, View
+from kafka_reassignment.model import ClusterDescription, Step, TopicPartition, View
 from kafka_reassignment.plan.rebatch import RemainingPlan, fewest_left, rebatch
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
@@ -23,7 +23,7 @@ from kafka_reassignment.steps.base.cut_again import cut_around_dead, cut_from_no
 from kafka_reassignment.steps.base.moves import confirmed_view
 from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.base.view import observe
-from kafka_reassignment.steps.left.left_open import LeftOpen, has_left_open, left_open
+from kafka_reassignment.steps.left.left_open import LeftOpen, has_left_open, still_open
 from kafka_reassignment.steps.left.left_out import submission
 
 
@@ -319,9 +319,21 @@ def _is_where_it_begins(step: Step, view: View) -> bool:
 
 
 def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:
+    """What a batch has left to a later one: nothing of it is submitted, or a stop has settled it since it was left open."""
     submitted = record.submitted(batch)
+    if submitted is None:
+        return ()
+    opened = _still_open(RecordView(record)) if submitted.left_open else {}
+    settled = [p for p in submitted.left_open if TopicPartition.parse(p) not in opened]
     withdrawn = record.withdrawn_partitions()
-    return tuple(p for p in submitted.retried_later if p not in withdrawn) if submitted else ()
+    return tuple(p for p in (*submitted.retried_later, *settled) if p not in withdrawn)
+
+
+def _still_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:
+    """The steps that are left open, but for those that a stop has settled since: these begin anew, by the limits of now."""
+    opened = still_open(recorded)
+    settled = recorded.record.settled.no_longer_ours() if opened else frozenset[str]()
+    return {p: it for p, it in opened.items() if str(p) not in settled}
 
 
 def _went_behind(record: Record, batch: int) -> tuple[str, ...]:
@@ -332,8 +344,8 @@ def _went_behind(record: Record, batch: int) -> tuple[str, ...]:
 def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]:
     """The steps that this batch and earlier ones have left open, and how many of them are of this batch.
 
-    Not those that were planned from the start since, because a stop has taken them back: nothing of them is open any
-    more. Nor those that a batch has left out since: they are retried, or were tried often enough.
+    Not those that a stop has settled since: nothing of them is open any more. Nor those that a batch has left out since:
+    they are retried, or were tried often enough.
     """
     recorded = RecordView(record)
     submitted = recorded.submitted(batch)
@@ -346,7 +358,7 @@ def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]
         is_later = last is None or last.first_batch <= it.batch
         return _has_left_open(recorded, it) if is_later else last is not None and _name(it.step) in last.left_open
 
-    opened = [it for p, it in sorted(left_open(recorded).items()) if str(p) not in withdrawn and is_planned_so(it)]
+    opened = [it for p, it in sorted(_still_open(recorded).items()) if str(p) not in withdrawn and is_planned_so(it)]
     return tuple(it.step for it in opened), sum(it.batch == batch for it in opened)
 
 
@@ -373,7 +385,7 @@ def _steps_half_way(
             return False
         return name in retried or (is_cut_again and _has_left_open(recorded, it))
 
-    meant = [it.step for _, it in sorted(left_open(recorded).items()) if is_meant(it)]
+    meant = [it.step for _, it in sorted(_still_open(recorded).items()) if is_meant(it)]
     view = observe(run.cluster, [s.partition for s in meant]) if meant else View(frozenset(), {})
     return tuple(s for s in meant if is_half_way(s, view))
 

@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import pytest
 from tests.steps_lab import move
+from tests.unit.steps.left_open_lab import LATER, TO_5, leave_open
 from tests.unit.steps.test_changed_by_others import begun_by_others
 from tests.unit.steps.test_roll_back import RollBack
 from tests.unit.steps.test_settled import WHOLE, cancelled, made_by_others
 
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.resume import resume
@@ -137,3 +140,27 @@ def test_what_was_never_submitted_is_not_rolled_back_after_its_batch_was_cut_aga
     back = RollBack(run)
     back.go()
     assert run.replicas() == BEFORE | {"orders-1": (4, 3)}
+
+
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_what_was_left_open_and_a_stop_has_taken_back_is_cut_by_the_limits_that_are_asked_for_then(
+    chain, cluster, is_planned
+):
+    run = chain([move("orders", 0, (1, 2), (4, 5)), TO_5], [LATER], replica_movements=2)
+    leave_open(run, cluster)
+    if is_planned:
+        assert next_batch(run.context, 1) == 2
+    cancelled(run)
+    assert run.replicas()["orders-0"] == (1, 2)
+    change_limits(run.context, {"replica_movements": 1}, by="bob")
+    resume(run.context, by="ann")
+    cluster.restart(4)
+    cluster.catch_up_all()
+    run.start()
+    recorded = RecordView(run.record)
+    batches = range(2, run.record.plan_in_force().batches + 1)
+    moves = [s.reassignment for n in batches for s in whole_batch(recorded, n).steps if s.partition == ORDERS_0]
+    assert [len(m.adding) for m in moves] == [1, 1]
+    run.run_batches()
+    run.finish()
+    assert run.replicas()["orders-0"] == (4, 5)
