@@ -4,17 +4,19 @@ from dataclasses import replace
 
 import pytest
 from tests.steps_lab import move
-from tests.unit.steps.left_open_lab import LATER, TO_5, leave_open
+from tests.unit.steps.left_open_lab import LATER, TO_4, TO_5, leave_open
 from tests.unit.steps.test_changed_by_others import begun_by_others
 from tests.unit.steps.test_roll_back import RollBack
-from tests.unit.steps.test_settled import WHOLE, cancelled, made_by_others
+from tests.unit.steps.test_settled import WHOLE, cancelled, damage_plan, made_by_others, superseding
 
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.base.recorded_batch import whole_batch
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.longer
@@ -164,3 +166,20 @@ def test_what_was_left_open_and_a_stop_has_taken_back_is_cut_by_the_limits_that_
     run.run_batches()
     run.finish()
     assert run.replicas()["orders-0"] == (4, 5)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_a_damaged_plan_has_left_open_is_settled_by_its_successor(chain, cluster, damaged):
+    run = chain([TO_4, TO_5], [LATER])
+    leave_open(run, cluster)
+    assert next_batch(run.context, 1) == 2
+    take_snapshot(run.context, snapshot_of(run.record.plan_uri), as_if_cancelled=True)
+    if damaged:
+        damage_plan(run)
+    second = superseding(run, chain, [LATER])
+    second.start()
+    cluster.restart(4)
+    cluster.catch_up_all()
+    second.do_all()
+    second.finish()
+    assert second.replicas()["orders-0"] in {(1, 2), (1, 4)}

@@ -105,11 +105,16 @@ def left_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:
 
 def still_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:
     """Return the steps that are left open and that no stop has settled which was lifted since: what is there of them is ours."""
+    return _steps_of(recorded, still_open_by(recorded))
+
+
+def still_open_by(recorded: RecordView) -> dict[str, int]:
+    """Return by partition which batch has left it open, as ``still_open``; the plan is not read."""
     opened = left_open_by(recorded)
     if opened and recorded.numbered_run_command()[0]:
         orders = {n: s.order if (s := recorded.submitted(n)) else 0 for n in {*opened.values()}}
         opened = {p: n for p, n in opened.items() if p not in recorded.lifted_since(orders[n])}
-    return _steps_of(recorded, opened)
+    return opened
 
 
 def _steps_of(recorded: RecordView, opened: Mapping[str, int]) -> dict[TopicPartition, LeftOpen]:

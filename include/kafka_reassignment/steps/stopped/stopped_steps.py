@@ -18,7 +18,7 @@ from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.recorded_batch import begun_batch, begun_names, taken_up
 from kafka_reassignment.steps.base.view import observe
-from kafka_reassignment.steps.left.left_open import still_open
+from kafka_reassignment.steps.left.left_open import still_open, still_open_by
 from kafka_reassignment.steps.stopped.between_steps import as_they_were_left, begun_partitions
 
 
@@ -216,7 +216,9 @@ def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> Stop
 
 
 def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
-    """The steps of a plan with damaged batches that may be in flight or half-way, by what was submitted or begun, and the cluster.
+    """The steps of a plan with damaged batches that may be in flight or half-way, by what was submitted, begun or left open, and the cluster.
+
+    What finished batches have left between two of their steps is not among these: only the plan tells which those are.
 
     Raises:
         RecordDamagedError: what was submitted, or where its partitions were before, is not readable either.
@@ -225,7 +227,7 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
     finished = recorded.finished_batches()
     unfinished = [n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished]
     try:
-        begun = {p for n in unfinished for p in _begun_or_submitted(recorded, n)}
+        begun = {p for n in unfinished for p in _begun_or_submitted(recorded, n)}.union(still_open_by(recorded))
     except RecordDamagedError as error:
         raise _unknown(recorded.record, "its last batch", "what was submitted of it") from error
     names = {TopicPartition.parse(p) for p in begun - recorded.record.settled.no_longer_ours()}
