@@ -6,6 +6,7 @@ ignores them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -123,13 +124,20 @@ class FoundBatch(Versioned):
     ``partitions`` are those of which something may have been submitted by then or is submitted now: what is half-way of
     them is this reassignment's doing, until a stop settles it. ``changed_by_others`` are those that another client had
     brought half-way, and where it had: nothing of them is submitted, nor settled by a stop. ``run_command`` is the
-    number of the last order to stop or to go on by then, 0 where there was none.
+    number of the last order to stop or to go on by then, 0 where there was none. ``asked_for`` are by partition the
+    replicas that requests for it may have asked for, those before the batch was cut again included; it lacks what an
+    earlier version has begun with.
     """
 
     at: datetime
     partitions: tuple[str, ...]
     changed_by_others: dict[str, str] = Field(default_factory=dict)
     run_command: int = 0
+    asked_for: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+
+    def reaches(self, partition: str, replicas: Collection[int]) -> bool:
+        """Whether requests for a partition may have asked for all of these replicas."""
+        return partition not in self.asked_for or set(replicas) <= set(self.asked_for[partition])
 
 
 class SubmittedBatch(Versioned):

@@ -18,7 +18,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.moves import Submitting, as_texts, submit
-from kafka_reassignment.steps.base.recorded_batch import begun_names, taken_up, without
+from kafka_reassignment.steps.base.recorded_batch import begun_names, beyond_requests, taken_up, without
 from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe
 from kafka_reassignment.steps.left.left_open import still_open
 from kafka_reassignment.steps.stopped.settled_notes import superseded_by
@@ -31,12 +31,13 @@ class Found:
 
     ``number`` is that of the last note. ``begun`` are the partitions of which something may have been submitted; None
     where an earlier version may have submitted any of them. ``changed_by_others`` are those that it goes on without,
-    and why.
+    and why. ``asked_for`` are by partition the replicas that requests may have asked for, where that is known.
     """
 
     number: int
     begun: frozenset[str] | None
     changed_by_others: Mapping[str, str]
+    asked_for: Mapping[str, Replicas]
 
 
 def found_until_now(recorded: RecordView, number: int) -> Found:
@@ -46,7 +47,10 @@ def found_until_now(recorded: RecordView, number: int) -> Found:
         RecordDamagedError: the last note of it is not readable.
     """
     last, note = recorded.numbered_found(number)
-    return Found(last, begun_names(recorded, number), note.changed_by_others if note else {})
+    begun = begun_names(recorded, number)
+    if note is None:
+        return Found(last, begun, {}, {})
+    return Found(last, begun, note.changed_by_others, note.asked_for)
 
 
 def changed_by_others(
@@ -68,14 +72,20 @@ def changed_by_others(
     """
     if found.begun is None:
         return view, {}
-    left = without(batch, found.begun)
-    if not any(is_half_way(s, view) for s in left.steps):
+    if not any(is_half_way(s, view) for s in _not_begun(recorded, batch, view, found.begun).steps):
         return view, {}
     run.sleep(CONFIRM_SECONDS)  # what has just been cancelled or dropped may be a broker's old news
     view = observe(run.cluster, batch.partitions)
+    left = _not_begun(recorded, batch, view, found.begun)
     half_way = [s.partition for s in left.steps if is_half_way(s, view)]
     left = without(left, {str(p) for p in _left_by_earlier(run, recorded, batch.number, half_way, view)})
     return view, as_texts(changed_before(left, view))
+
+
+def _not_begun(recorded: RecordView, batch: Batch, view: View, begun: Collection[str]) -> Batch:
+    """The part of a batch of which nothing was submitted, or that has replicas which no request has asked for: it was cut again since."""
+    beyond = {str(p) for p in beyond_requests(recorded, batch.number, batch.steps, view)}
+    return without(batch, {p for p in begun if p not in beyond})
 
 
 def expanded_by_others(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> Mapping[TopicPartition, str]:
@@ -91,7 +101,8 @@ def expanded_by_others(run: RunContext, recorded: RecordView, batch: Batch, view
     begun = begun_names(recorded, batch.number) if found else None
     if begun is None:
         return {}
-    rest = [p for p in found if str(p) not in begun]
+    not_begun = {*_not_begun(recorded, batch, view, begun).partitions}
+    rest = [p for p in found if p in not_begun]
     ours = _left_by_earlier(run, recorded, batch.number, rest, view) if rest else set[TopicPartition]()
     return {p: f"{found[p]} before it was submitted: another client's move" for p in rest if p not in ours}
 
@@ -191,15 +202,25 @@ class Begin:
 
     def _note(self, asked: Collection[TopicPartition], *, again: bool = False) -> None:
         known, changed = self.found.begun or frozenset(), {**self.found.changed_by_others, **self.others}
-        begun = (known - self.of_others) | self.under_way | {*map(str, asked)}
+        begun = (known - self.of_others - self.others.keys()) | self.under_way | {*map(str, asked)}
         if self.found.number and begun == known and self.found.changed_by_others == changed and not again:
             return
-        while not self._append(begun, changed):
+        asked_for = self._asked_for(begun, {*map(str, asked)})
+        while not self._append(begun, changed, asked_for):
             number, theirs = self.run.record.found_notes(self.batch.number).last()
             if theirs is None or not begun.issubset(theirs.partitions) or theirs.changed_by_others != changed:
                 raise overtaken(f"it has begun batch {self.batch.number} since; nothing is submitted")
             self.found = replace(self.found, number=number)
-        self.found = Found(self.found.number + 1, begun, changed)
+        self.found = Found(self.found.number + 1, begun, changed, asked_for)
+
+    def _asked_for(self, begun: Collection[str], asked: Collection[str]) -> dict[str, Replicas]:
+        """By partition, the replicas that requests may have asked for, given what the next one is sent for."""
+        found = {p: replicas for p, replicas in self.found.asked_for.items() if p in begun}
+        for step in self.batch.steps:
+            name = str(step.partition)
+            if name in asked or (name in begun and name not in found):
+                found[name] = tuple(dict.fromkeys((*found.get(name, ()), *step.reassignment.expanded)))
+        return found
 
     def _take_back(self, before: frozenset[str], partitions: Collection[TopicPartition]) -> None:
         """Note that nothing of partitions was submitted, where nothing was there of them and no earlier try had begun with them.
@@ -213,15 +234,16 @@ class Begin:
         }
         begun = self.found.begun or frozenset()
         if taken_back := never & (begun - before):
-            self._append(begun - taken_back, self.found.changed_by_others)
+            self._append(begun - taken_back, self.found.changed_by_others, self.found.asked_for)
 
-    def _append(self, begun: frozenset[str], changed: Mapping[str, str]) -> bool:
+    def _append(self, begun: frozenset[str], changed: Mapping[str, str], asked_for: Mapping[str, Replicas]) -> bool:
         """Write the next note; return whether no other try had written it."""
         note = FoundBatch(
             at=self.run.now(),
             partitions=tuple(sorted(begun)),
             changed_by_others=dict(changed),
             run_command=self.run_command,
+            asked_for={p: replicas for p, replicas in sorted(asked_for.items()) if p in begun},
         )
         return self.run.record.found_notes(self.batch.number).append_after(self.found.number, note)
 
@@ -230,8 +252,8 @@ def _left_by_earlier(
     run: RunContext, recorded: RecordView, number: int, half_way: Collection[TopicPartition], view: View
 ) -> set[TopicPartition]:
     """Return which partitions are half-way because of an earlier batch, or of a reassignment that the plan goes on from."""
-    opened, cut_again = still_open(recorded), _begun_and_cut_again(recorded, number)
-    ours = {p for p in half_way if str(p) in cut_again or (p in opened and _reaches(opened[p].step, view))}
+    opened, cut_again = still_open(recorded), _begun_and_cut_again(recorded, number, half_way, view)
+    ours = {p for p in half_way if p in cut_again or (p in opened and _reaches(opened[p].step, view))}
     submitted = taken_up([run.record])
     rest = {p for p in half_way if p not in ours and str(p) not in submitted}
     if rest and run.request.supersede:
@@ -254,16 +276,24 @@ def _reaches(step: Step, view: View) -> bool:
     return state is not None and set(state.replicas) <= set(step.reassignment.expanded)
 
 
-def _begun_and_cut_again(recorded: RecordView, number: int) -> set[str]:
-    """The partitions that an earlier batch had begun with, and has not moved: it left them out, or was cut again after a stop."""
+def _begun_and_cut_again(
+    recorded: RecordView, number: int, partitions: Collection[TopicPartition], view: View
+) -> set[TopicPartition]:
+    """Which partitions an earlier batch had begun with, and has not moved: it left them out, or was cut again after a stop.
+
+    Not those that have a replica which no request of it has asked for.
+    """
     if recorded.last_revision() is None:
         return set()
-    begun: set[str] = set()
+    ours: set[TopicPartition] = set()
     for earlier in range(1, number):
-        begun |= begun_names(recorded, earlier) or frozenset()
+        begun, note = begun_names(recorded, earlier), recorded.found(earlier)
+        if begun and note is not None:
+            ours |= {p for p in partitions if str(p) in begun and note.reaches(str(p), view.heading_for(p))}
         if (submitted := recorded.submitted(earlier)) is not None:
-            begun -= {*submitted.accepted, *submitted.changed_by_others}
-    return begun
+            over = {*submitted.accepted, *submitted.changed_by_others}
+            ours = {p for p in ours if str(p) not in over}
+    return ours
 
 
 def _settled_there(

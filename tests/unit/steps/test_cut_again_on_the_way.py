@@ -11,6 +11,7 @@ from tests.unit.steps.test_settled import WHOLE, cancelled, damage_plan, made_by
 
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.planner.snapshot import snapshot_of
+from kafka_reassignment.record.models import FoundBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.base.recorded_batch import whole_batch
@@ -183,3 +184,32 @@ def test_what_a_damaged_plan_has_left_open_is_settled_by_its_successor(chain, cl
     second.do_all()
     second.finish()
     assert second.replicas()["orders-0"] in {(1, 2), (1, 4)}
+
+
+@pytest.mark.parametrize("then", ["go on", "stop", "in a later batch"])
+@pytest.mark.parametrize("theirs", [(1, 2, 4), (1, 2, 3, 4)])
+def test_a_replica_that_no_request_of_ours_has_asked_for_is_not_ours_after_the_batch_was_cut_again(
+    reassignment, theirs, then
+):
+    """R = 1 had asked for broker 3 alone when it was stopped; R = 2 asks for 3 and 4."""
+    run = reassignment([FIRST, move("orders", 2, (3, 1), (3, 4), 10_000_000)], [LAST])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(run.context, WHOLE, by="bob")
+    cancel.cancel_moves(run.context, WHOLE)
+    limits = {"replica_movements": 2} | ({"partition_movements": 1} if then == "in a later batch" else {})
+    change_limits(run.context, limits, by="bob")
+    resume(run.context, by="ann")  # before a look has noted that all is settled
+    assert run.start() == 1
+    is_first = ORDERS_0 in whole_batch(RecordView(run.record), 1).partitions
+    assert is_first is (then != "in a later batch")
+    made_by_others(run, ORDERS_0, *theirs)
+    if then == "stop":
+        cancelled(run)
+    else:
+        run.run_batches()
+    assert run.replicas()["orders-0"] == theirs
+
+
+def test_a_note_of_before_reaches_whatever_is_there():
+    note = FoundBatch.model_validate({"version": 2, "at": "2026-01-01T12:00:00Z", "partitions": ["orders-0"]})
+    assert note.reaches("orders-0", (1, 2, 4))

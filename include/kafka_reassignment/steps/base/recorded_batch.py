@@ -8,7 +8,7 @@ from itertools import groupby
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.model import Batch, Step
+from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_batch, read_steps
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.record import Record
@@ -92,6 +92,17 @@ def begun_names(recorded: RecordView, number: int) -> frozenset[str] | None:
         return frozenset() if submitted is None and _notes_are_kept(recorded, number) else None
     changed = {*(submitted.changed_by_others if submitted else ())}
     return frozenset(found.partitions) - changed - recorded.lifted_since(found.run_command)
+
+
+def beyond_requests(recorded: RecordView, number: int, steps: Iterable[Step], view: View) -> set[TopicPartition]:
+    """Return which partitions of a batch have replicas, or are to get some, that no request of it has asked for: another client's.
+
+    Where it was cut again after a stop, a step may reach further than the one that was begun.
+    """
+    found = recorded.found(number)
+    if found is None:
+        return set()
+    return {s.partition for s in steps if not found.reaches(str(s.partition), view.heading_for(s.partition))}
 
 
 def _notes_are_kept(recorded: RecordView, number: int) -> bool:

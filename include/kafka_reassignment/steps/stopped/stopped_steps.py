@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +16,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.base.context import RunContext
-from kafka_reassignment.steps.base.recorded_batch import begun_batch, begun_names, taken_up
+from kafka_reassignment.steps.base.recorded_batch import begun_batch, begun_names, beyond_requests, taken_up
 from kafka_reassignment.steps.base.view import observe
 from kafka_reassignment.steps.left.left_open import still_open, still_open_by
 from kafka_reassignment.steps.stopped.between_steps import as_they_were_left, begun_partitions
@@ -319,12 +319,33 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     noted = [s for s in steps if str(s.partition) in no_longer_ours]
     view = observe(run.cluster, [s.partition for s in noted]) if noted and late_too else View(frozenset(), {})
     over = {s.partition for s in noted if s.partition not in view.in_flight or not phase(s, view).ours}
-    theirs = {p for p in over if str(p) in left_to_others}
+    theirs = {p for p in over if str(p) in left_to_others} | _beyond_requests(run, recorded, under_way)
+    over |= theirs
     return StoppedSteps(
         tuple(s for s in steps if s.partition not in over),
         wholes,
         left_to_others=tuple(s for s in steps if s.partition in theirs),
     )
+
+
+def _beyond_requests(
+    run: RunContext, recorded: RecordView, under_way: Mapping[TopicPartition, Step]
+) -> set[TopicPartition]:
+    """Which partitions another client has given what only a step asks for that was cut since, and was not submitted."""
+    number = _first_unfinished(recorded)
+    found = recorded.found(number) if number is not None else None
+    if number is None or found is None:
+        return set()
+    further = [s for p, s in under_way.items() if not found.reaches(str(p), s.reassignment.expanded)]
+    view = observe(run.cluster, [s.partition for s in further]) if further else View(frozenset(), {})
+    return beyond_requests(recorded, number, further, view)
+
+
+def _first_unfinished(recorded: RecordView) -> int | None:
+    """The number of the first batch that is not finished; None where all are."""
+    plan = recorded.plan_in_force()
+    finished = recorded.finished_batches()
+    return next((n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished), None)
 
 
 def _steps_under_way(recorded: RecordView) -> list[Step]:
@@ -335,9 +356,7 @@ def _steps_under_way(recorded: RecordView) -> list[Step]:
     Raises:
         RecordDamagedError: how the batch was found is not readable.
     """
-    plan = recorded.plan_in_force()
-    finished = recorded.finished_batches()
-    number = next((n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished), None)
+    number = _first_unfinished(recorded)
     steps = {partition: it.step for partition, it in still_open(recorded).items()}
     if number is not None:
         steps |= {s.partition: s for s in begun_batch(recorded, number).steps}
