@@ -42,12 +42,15 @@ class SettledNote(Versioned):
     ``left_to_others`` are those that it has left as another client had changed or was moving them. What comes of either
     from then on is not this reassignment's doing. ``run_command`` is the number of the order to stop that holds then: a
     resume makes the note void. For partitions that were withdrawn it is None: they take no further part at all.
+    ``taken_back`` are those of several steps that are about to be brought to their original replicas; None in a file
+    that was written before there was this field.
     """
 
     at: datetime
     ends: dict[str, tuple[int, ...]]
     run_command: int | None = None
     left_to_others: tuple[str, ...] = ()
+    taken_back: tuple[str, ...] | None = None
 
 
 class LimitsCommand(_Command):

@@ -61,7 +61,13 @@ class SettledNotes:
         new = {str(p): replicas for p, replicas in sorted(ends.items()) if str(p) not in known}
         theirs = tuple(str(p) for p in sorted(left_to_others) if str(p) not in left)
         if new or theirs:
-            self._notes.append(SettledNote(at=at, ends=new, run_command=stop, left_to_others=theirs))
+            self._notes.append(SettledNote(at=at, ends=new, run_command=stop, left_to_others=theirs, taken_back=()))
+
+    def note_taken_back(self, partitions: Collection[TopicPartition], *, stop: int, at: datetime) -> None:
+        """Note which partitions are about to be brought to their original replicas, with the order to stop of this number."""
+        if partitions:
+            names = tuple(map(str, sorted(partitions)))
+            self._notes.append(SettledNote(at=at, ends={}, run_command=stop, taken_back=names))
 
     def partitions(self) -> dict[str, Replicas]:
         """Return by partition where it was settled since this reassignment was stopped, or since the partition was withdrawn.
@@ -77,6 +83,13 @@ class SettledNotes:
     def no_longer_ours(self) -> frozenset[str]:
         """Return the partitions that were settled or left to others since."""
         return frozenset(partition for note in self._held() for partition in (*note.ends, *note.left_to_others))
+
+    def found_there(self) -> frozenset[str]:
+        """Return the partitions that were settled when they were found, as ``partitions``: nothing was taken back of them."""
+        # A successor orders a stop of its own after one that has taken something back.
+        taken_back = {partition for note in self._latest_first() for partition in note.taken_back or ()}
+        # What an earlier version has settled, it may have taken back.
+        return frozenset(p for note in self._held() if note.taken_back is not None for p in note.ends) - taken_back
 
     def times(self) -> dict[str, datetime]:
         """Return by partition when it was found settled, as ``partitions``."""

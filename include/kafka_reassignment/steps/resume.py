@@ -153,9 +153,9 @@ def _refuse_finished(run: RunContext) -> None:
 
 
 def _taken_back(run: RunContext) -> list[str]:
-    """Partitions at their original replicas although first steps of theirs are in finished batches."""
-    withdrawn = run.record.withdrawn_partitions()
-    begun = {p for p in begun_partitions(RecordView(run.record)) if str(p) not in withdrawn}
+    """Partitions at their original replicas although first steps of theirs are in finished batches; not those that the stop has found there."""
+    others = run.record.withdrawn_partitions() | run.record.settled.found_there()
+    begun = {p for p in begun_partitions(RecordView(run.record)) if str(p) not in others}
     wholes = read_targets_of(run.record.plan_ref(), begun) if begun else {}
     view = confirmed_view(run, [Step(whole) for whole in wholes.values()])
     return [

@@ -22,7 +22,7 @@ from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.base.moves import as_texts, cancel, confirmed_view, submit
 from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe
-from kafka_reassignment.steps.stopped.settled_notes import note_settled_of, superseded_by
+from kafka_reassignment.steps.stopped.settled_notes import note_settled_of, note_taken_back, superseded_by
 from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps, known_steps_of_superseded, steps_of_superseded
 from kafka_reassignment.text import format_brokers
 
@@ -205,6 +205,7 @@ def settle_superseded(
         may_act = may_act and run.may_act
         if not may_act:
             continue
+        note_taken_back(run, superseded, left.wholes, to_submit)
         refused = {**cancel(run, to_cancel, view), **submit(run, view, to_submit, None)}
         unsettled |= {p: str(refusal) for p, refusal in refused.items() if p in unsettled}
         done |= {str(p): f"cancelled: {why}" for p, why in to_cancel.items() if p not in refused}

@@ -19,6 +19,7 @@ from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.moves import as_texts, cancel, confirmed_view, submit
 from kafka_reassignment.steps.base.view import observe, observe_replicas
 from kafka_reassignment.steps.left.left_over import to_end_moves, to_lower_min_insync
+from kafka_reassignment.steps.stopped.settled_notes import note_taken_back, orders_to_note
 from kafka_reassignment.steps.stopped.stopped_steps import StoppedSteps, stopped_steps
 
 WAITS_FOR_BROKERS = "wait_for_brokers"
@@ -79,9 +80,9 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
         # Read after the look: it may have been resumed, or all of it settled and submitted by another reassignment.
         recorded = RecordView(run.record)
         refuse_resumed(run, recorded, scope)
-        latest = decide(
-            run.controller, stopped_steps(run, recorded, scope).only({s.partition for s in part}), now, scope
-        )
+        stopped_now = stopped_steps(run, recorded, scope).only({s.partition for s in part})
+        latest = decide(run.controller, stopped_now, now, scope)
+        note_taken_back(run, orders_to_note(run, recorded, scope), stopped_now.wholes, latest.to_submit)
         cancelled |= latest.cancels.to_cancel
         submitted |= latest.to_submit
         refused |= cancel(run, latest.cancels.to_cancel, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kafka_reassignment.model import Replicas, TopicPartition
+from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
@@ -63,3 +63,15 @@ def note_settled_of(
     """Note where partitions of reassignments are settled, and which are left to others; void where one was resumed since its order was read."""
     for each in stopped:
         each.record.settled.note(ends, stop=each.number, at=run.now(), left_to_others=of_others)
+
+
+def note_taken_back(
+    run: RunContext,
+    stopped: Iterable[Stopped],
+    wholes: Mapping[TopicPartition, Reassignment],
+    to_submit: Mapping[TopicPartition, Replicas],
+) -> None:
+    """Note, before it is submitted, what goes back to its original replicas though first steps of it may be finished: a resume moves it from the start."""
+    taken_back = [p for p, replicas in to_submit.items() if p in wholes and replicas == wholes[p].current]
+    for each in stopped:
+        each.record.settled.note_taken_back(taken_back, stop=each.number, at=run.now())
