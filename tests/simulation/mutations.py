@@ -472,4 +472,4 @@ def what_others_have_added_before_a_batch_counts_as_its_own(patch: Patch) -> Non
 @puts_back("H20")
 def what_a_lifted_stop_has_settled_counts_as_begun(patch: Patch) -> None:
     """Takes out that a stop ends what was begun before it, also once it is lifted."""
-    patch.setattr(SettledNotes, "lifted_since", lambda self, order: frozenset())
+    patch.setattr(SettledNotes, "lifted_since", lambda self, order, targets=None: frozenset())

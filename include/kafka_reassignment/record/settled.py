@@ -64,10 +64,10 @@ class SettledNotes:
             self._notes.append(SettledNote(at=at, ends=new, run_command=stop, left_to_others=theirs, taken_back=()))
 
     def note_taken_back(self, partitions: Collection[TopicPartition], *, stop: int, at: datetime) -> None:
-        """Note which partitions are about to be brought to their original replicas, with the order to stop of this number."""
-        if partitions:
-            names = tuple(map(str, sorted(partitions)))
-            self._notes.append(SettledNote(at=at, ends={}, run_command=stop, taken_back=names))
+        """Note which partitions are about to be brought to their original replicas, with the order to stop of this number; once."""
+        known = {partition for note in self._held() for partition in note.taken_back or ()} if partitions else ()
+        if new := tuple(str(p) for p in sorted(partitions) if str(p) not in known):
+            self._notes.append(SettledNote(at=at, ends={}, run_command=stop, taken_back=new))
 
     def partitions(self) -> dict[str, Replicas]:
         """Return by partition where it was settled since this reassignment was stopped, or since the partition was withdrawn.

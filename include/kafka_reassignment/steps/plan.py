@@ -178,7 +178,8 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             left_out = (
                 (back - late) | _not_made(submitted, taken_up, moved | late) | ({*submitted.done_before} - moved - late)
             )
-            left_out |= never | (withdrawn - {*submitted.accepted, *submitted.left_open})  # taken out before its batch
+            left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
+            left_out |= never
             if taken_back := taken_back_since(submitted.order):
                 left_out |= taken_back - (begun_names(recorded, number) or frozenset())
             begun.append(BegunBatch(number, plan_of(number), left_out, half_way))
