@@ -51,6 +51,8 @@ class Activity:
     trace: list[str] | None = None
     is_about_to_wait: bool = False
     """Whether it has looked in vain and sleeps next, until it looks again."""
+    stands_still: bool = False
+    """Whether a fault holds it up: it looks at nothing meanwhile."""
     patient_until: float = -1.0
     """Until when it looks by itself, in seconds of virtual time."""
 
@@ -86,7 +88,9 @@ class Activity:
                 raise WorkerDied(self.name)
             if fault.kind == "lose_answer":
                 raise ClusterUnavailableError("The answer was lost. Look at the cluster, then run the step again")
+            self.stands_still = True
             self.sleep(fault.seconds)
+            self.stands_still = False
             if self.died:
                 raise WorkerDied(self.name)
 

@@ -313,6 +313,14 @@ class Follower:
         while (self._play.elsewhere.list_reassignments() or world.cluster.copying()) and world.time.seconds < end:
             world.run_until_idle(LOOK_EVERY)
             world.time.advance(LOOK_EVERY)
+        self._end_moves_of_others()
+
+    def _end_moves_of_others(self) -> None:
+        """Who has begun a move that a day has not ended cancels it: under the throttle that was kept for it, it may never get on."""
+        play = self._play
+        theirs = [p for p, who in play.ledger.movers.items() if who != "ours"]
+        if theirs and (in_flight := play.elsewhere.list_reassignments(sorted(theirs))):
+            play.elsewhere.alter_reassignments(dict.fromkeys(in_flight))
 
     def _wait_while_at_work(self, what: str) -> None:
         """Wait as long as the reassignment that a wait is for makes progress, by itself or as its errors say: a batch may wait a day for a dead broker."""

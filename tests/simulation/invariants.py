@@ -99,7 +99,7 @@ class Watch:
             + (min(since, lasts).total_seconds() if self._at_work.get(whose, True) else 0.0)
             for replica, (whose, lasts) in bare.items()
         }
-        self._at_work = {whose: any(map(_is_at_work, _running(play, whose))) for whose, _ in bare.values()}
+        self._at_work = {whose: _has_task_at_work(play, whose) for whose, _ in bare.values()}
 
     def _green_runs(self) -> None:
         for airflow in self._play.world.airflows:
@@ -180,6 +180,13 @@ def _running(play: Play, reassignment_id: str) -> Iterator[Any]:
     for run in play.airflow.runs.values():
         if run.state == "running" and (run.conf.get("reassignment_id") or run.run_id) in looking:
             yield run
+
+
+def _has_task_at_work(play: Play, reassignment_id: str) -> bool:
+    """Whether something of a reassignment looks, or is about to: not where a fault holds a task of it up."""
+    runs = list(_running(play, reassignment_id))
+    attempts = (attempt for airflow in play.world.airflows for attempt in airflow.attempts)
+    return any(map(_is_at_work, runs)) and not any(a.stands_still and a.ti.run in runs for a in attempts)
 
 
 def _is_at_work(run: Any) -> bool:

@@ -31,9 +31,10 @@ class RunCommand(_Command):
 
 
 class WithdrawCommand(_Command):
-    """These partitions take no further part in the reassignment."""
+    """These partitions take no further part in the reassignment; ``freed`` of another client's move are those that keep their part."""
 
     partitions: tuple[str, ...]
+    freed: tuple[str, ...] = ()
 
 
 class SettledNote(Versioned):

@@ -44,7 +44,7 @@ from kafka_reassignment.steps.admission_rate import (
     under_our_throttle,
     writes_and_rates,
 )
-from kafka_reassignment.steps.admission_window import window_reasons
+from kafka_reassignment.steps.admission_window import window_reason
 from kafka_reassignment.steps.base.approval_rules import ApprovalRules, refuse_unapproved
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.base.estimates import expected_end
@@ -167,7 +167,8 @@ class Held:
     ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has
     the reasons why a rate can never finish, by side and broker, and ``new_writes`` what each would have to copy of new
     writes alone, in bytes per second. ``throttled`` is what moves of other clients copy that this reassignment began:
-    its rate decides how long they take. ``waits_for_window``: that is among the reasons. ``unhealthy`` are partitions
+    its rate decides how long they take. ``waits_for_window``: one that opens, or a measurement that is to grow
+    old, is among the reasons. ``unhealthy`` are partitions
     elsewhere, where they are more than the request allows, and ``full`` says which log dirs have too little room.
     ``foreign`` is all that is in flight beside the batch, ``of_superseded`` which of that superseded reassignments have
     left, and why it stays. ``moved_by_others`` shows these partitions. ``about_producers`` says whose producers wait for
@@ -241,17 +242,18 @@ def why_held(
     # What is moving already is completed, whatever the clock says; what begins beside it has to fit.
     has_only_begun = is_moving and not beginning.steps
     about_window = (
-        () if has_only_begun else window_reasons(run, recorded, beginning if beginning.steps else batch, view, now)
+        None if has_only_begun else window_reason(run, recorded, beginning if beginning.steps else batch, view, now)
     )
     written, rates = writes_and_rates(run, recorded, beginning, view, samples)
     too_slow = outpaced(written, rates)
-    unhealthy = _unhealthy(run, recorded, batch)
+    waits_for_health = about_window is not None and about_window.is_health
+    unhealthy = _unhealthy(run, recorded, batch, is_asked=request.pause_while_unhealthy or waits_for_health)
     log_dirs = log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs
     full = disk_reasons(to_begin(batch, view, supersede=request.supersede), log_dirs, request.keep_free_share)
     reasons = reasons_to_wait(
         batch,
         view,
-        unhealthy=unhealthy,
+        unhealthy=unhealthy if request.pause_while_unhealthy else NONE_UNHEALTHY,
         foreign=foreign,
         of_superseded=of_superseded,
         hung=hung,
@@ -259,7 +261,7 @@ def why_held(
         full=full,
         supersede=request.supersede,
         goes_without_blocked=goes_without,
-        other_reasons=(*about_window, *too_slow.values()),
+        other_reasons=(*((about_window.text,) if about_window else ()), *too_slow.values()),
     )
     return Held(
         reasons,
@@ -271,7 +273,7 @@ def why_held(
         foreign,
         of_superseded,
         throttled,
-        bool(about_window),
+        about_window is not None and not about_window.is_health,
         unhealthy,
         tuple(full),
         view.live_brokers,
@@ -280,9 +282,9 @@ def why_held(
     )
 
 
-def _unhealthy(run: RunContext, recorded: RecordView, batch: Batch) -> Health:
-    """Return the partitions elsewhere because of which the request wants to pause: none where they are few enough."""
-    if not run.request.pause_while_unhealthy:
+def _unhealthy(run: RunContext, recorded: RecordView, batch: Batch, *, is_asked: bool) -> Health:
+    """Return the partitions elsewhere that are more than the request allows: none where they are few enough, or it does not matter."""
+    if not is_asked:
         return NONE_UNHEALTHY
     found = cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
     return found.elsewhere(set(batch.partitions)).beyond(run.request.allowed_unhealthy_partitions)

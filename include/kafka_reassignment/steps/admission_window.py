@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 
@@ -30,8 +31,18 @@ from kafka_reassignment.steps.rate import to_change
 from kafka_reassignment.text import format_bytes
 
 
-def window_reasons(run: RunContext, recorded: RecordView, batch: Batch, view: View, now: datetime) -> list[str]:
-    """Return why the batch may not start now by the request's maintenance windows.
+@dataclass(frozen=True, slots=True)
+class WindowReason:
+    """Why a batch may not start now by the maintenance windows; ``is_health``: it would fit at the rate of a healthy cluster."""
+
+    text: str
+    is_health: bool = False
+
+
+def window_reason(
+    run: RunContext, recorded: RecordView, batch: Batch, view: View, now: datetime
+) -> WindowReason | None:
+    """Return why the batch may not start now by the request's maintenance windows; None where it may.
 
     Args:
         run: of the reassignment.
@@ -48,12 +59,12 @@ def window_reasons(run: RunContext, recorded: RecordView, batch: Batch, view: Vi
     stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
     if late := past_deadline(spec, now):
         if _has_only_to_drop(recorded, batch, view):
-            return []
+            return None
         raise DeadlinePassedError(late, stop, Correct("ask for what is left in a new request with a later time"))
     expected = estimate_of(run, recorded, batch)
     fit = fits(spec, now, expected.seconds, expected.least_seconds)
     if fit.decision is StartDecision.START or _has_only_to_drop(recorded, batch, view):
-        return []
+        return None
     if fit.decision is StartDecision.NEVER:
         other_windows = Correct("ask for what is left in a new request with other maintenance windows")
         slow, advice = _higher_rates(run, recorded, batch, fit.longest_seconds)
@@ -61,7 +72,7 @@ def window_reasons(run: RunContext, recorded: RecordView, batch: Batch, view: Vi
         raise InfeasiblePlanError(
             f"Batch {batch.number} can never start: {fit.reason}{about}", *(advice or (stop, other_windows))
         )
-    return [fit.reason if fit.starts is not None else _held(fit, expected)]
+    return WindowReason(fit.reason) if fit.starts is not None else _held(fit, expected)
 
 
 def _has_only_to_drop(recorded: RecordView, batch: Batch, view: View) -> bool:
@@ -72,13 +83,16 @@ def _has_only_to_drop(recorded: RecordView, batch: Batch, view: View) -> bool:
     return is_there or recorded.submitted(batch.number) is not None
 
 
-def _held(fit: Fit, expected: Estimate) -> str:
+def _held(fit: Fit, expected: Estimate) -> WindowReason:
     """Say what has to pass before the batch fits into any window."""
     if expected.seconds_at_rates is None:
-        return f"{fit.reason}, by the measured speed of the latest batches. It waits until that measurement is {MEASUREMENT_KEPT.days} days old"
+        return WindowReason(
+            f"{fit.reason}, by the measured speed of the latest batches. It waits until that measurement is {MEASUREMENT_KEPT.days} days old"
+        )
     if expected.seconds_at_rates > (fit.longest_seconds or 0.0):
-        return f"{fit.reason}, at the rate of an unhealthy cluster. It waits until the cluster is healthy again"
-    return (
+        text = f"{fit.reason}, at the rate of an unhealthy cluster. It waits until the cluster is healthy again"
+        return WindowReason(text, is_health=True)
+    return WindowReason(
         f"{fit.reason}, by the measured speed of the latest batches; at its whole rate it would fit. It waits until that measurement "
         f"is {MEASUREMENT_KEPT.days} days old, or the rate is raised with kafka_throttle"
     )

@@ -90,9 +90,9 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             _order_to_stop(run, scope, by=by, reason=reason)
             event.summary = f"stopped by {by}" + (f": {reason}" if reason else "")
         else:
-            # To free a partition of another client's move is not to give up its own: it is moved once it is free.
-            freed = moves_of_others(run, RecordView(run.record), scope) & set(planned) if scope.foreign else set()
-            taken_out = [p for p in planned if p not in freed]
+            freed = _freed(run, scope, planned)
+            # Of a finished one, only moves of others can be meant.
+            taken_out = [] if scope.foreign and run.record.is_reported else [p for p in planned if p not in freed]
             withdrawn = run.record.withdrawn_partitions()
             new = tuple(str(p) for p in taken_out if str(p) not in withdrawn)
             if new and run.record.is_reported:
@@ -101,14 +101,31 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
                     "changed",
                     Correct("trigger the job roll_back with these topics to move them back"),
                 )
-            if new:
-                run.record.withdraw_commands.append(WithdrawCommand(at=run.now(), by=by, partitions=new))
+            newly_freed = {str(p) for p in freed} - run.record.freed_partitions()
+            if new or (newly_freed and not run.record.is_reported):
+                command = WithdrawCommand(at=run.now(), by=by, partitions=new, freed=tuple(sorted(newly_freed)))
+                run.record.withdraw_commands.append(command)
             event.facts["freed"] = [str(p) for p in sorted(freed)]
             event.summary = f"{len(taken_out)} partitions withdrawn by {by}: {name_some(taken_out)}"
             if freed:
                 event.summary += (
                     f"; {len(freed)} keep their part and are freed of another client's move: {name_some(sorted(freed))}"
                 )
+
+
+def _freed(run: RunContext, scope: CancelScope, planned: Collection[TopicPartition]) -> set[TopicPartition]:
+    """Return the planned partitions that a cancel frees of another client's move: that is not to give up one's own.
+
+    One that an earlier call has freed is among them: the move may have ended since.
+    """
+    if not scope.foreign:
+        return set()
+    before = run.record.freed_partitions()
+    return (
+        moves_of_others(run, RecordView(run.record), scope)
+        .intersection(planned)
+        .union(p for p in planned if str(p) in before)
+    )
 
 
 def _order_to_stop(run: RunContext, scope: CancelScope, *, by: str, reason: str) -> None:

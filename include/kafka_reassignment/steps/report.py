@@ -75,6 +75,9 @@ def _require_verified(run: RunContext, not_done: Sequence[str]) -> None:
     # Of before a stop that was lifted since: others may have changed anything in between.
     last = next((e for e in latest if e.step == "verify" or (e.step, e.outcome) == ("resume", "succeeded")), None)
     outcome = last.outcome if last is not None and last.step == "verify" else None
+    order = run.record.run_commands.last_number()
+    if last is not None and last.facts.get("run_command", order) != order:  # the event of a resume may be missing
+        outcome = None
     if outcome != "succeeded":
         raise VerificationError(
             f"Reassignment {run.record.reassignment_id} is not verified: its latest verify "

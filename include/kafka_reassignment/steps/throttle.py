@@ -35,6 +35,7 @@ from kafka_reassignment.decisions.throttle import (
 from kafka_reassignment.errors import (
     InvalidThrottleError,
     ReassignmentError,
+    RecordDamagedError,
     RecordError,
     ThrottleMissingError,
     ThrottleRefusedError,
@@ -169,7 +170,7 @@ def throttle_in_words(run: RunContext, recorded: RecordView) -> str:
     try:
         return keep_throttled(run, recorded, None)
     except ReassignmentError as error:
-        if not is_worth_a_retry(error):
+        if not is_worth_a_retry(error) and not isinstance(error, RecordDamagedError):
             raise
         run.log.warning("%s", error)
         return f"; {error}"

@@ -31,7 +31,8 @@ from kafka_reassignment.steps.base.failed_log_dirs import to_repair_log_dirs
 from kafka_reassignment.steps.base.finished import is_finished_reassignment
 from kafka_reassignment.steps.base.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, observe_leaving
 from kafka_reassignment.steps.base.moves import SLICE, as_texts
-from kafka_reassignment.steps.base.view import observe
+from kafka_reassignment.steps.base.recorded_batch import taken_up
+from kafka_reassignment.steps.base.view import observe, observe_replicas
 from kafka_reassignment.steps.leaders import too_cold
 from kafka_reassignment.steps.left.left_out import left_out_for_good
 from kafka_reassignment.steps.left.left_over import (
@@ -43,6 +44,7 @@ from kafka_reassignment.steps.left.left_over import (
     to_ask_again,
     to_decommission_again,
     to_elect,
+    to_end_moves,
     to_move_what_is_left,
     to_withdraw,
     withdrawn_and_elsewhere,
@@ -75,6 +77,7 @@ def verify(run: RunContext) -> None:
     if is_finished_reassignment(run, "verify"):
         return
     with run.audited("verify") as event:
+        event.facts["run_command"] = run.record.run_commands.last_number()
         withdrawn = run.record.withdrawn_partitions()
         of_withdrawn = _settled_of_withdrawn(run)
         until = run.now() + timedelta(seconds=PASSING_SECONDS)
@@ -162,7 +165,7 @@ class _Found:
     wrong: dict[TopicPartition, str] = field(default_factory=dict)
     elsewhere: dict[TopicPartition, Replicas] = field(default_factory=dict)
     led_by_others: bool = False
-    ours_in_flight: bool = False
+    ours_in_flight: list[TopicPartition] = field(default_factory=list)
     out_of_sync: set[int] = field(default_factory=set)
     live_brokers: frozenset[int] = frozenset()
     passing: list[Reassignment] = field(default_factory=list)
@@ -173,7 +176,8 @@ class _Found:
         for move in again:
             self.wrong.pop(move.partition, None)
             self.elsewhere.pop(move.partition, None)
-        self.led_by_others = self.ours_in_flight = False
+        self.led_by_others = False
+        self.ours_in_flight = []
         self.out_of_sync = set()
         return again
 
@@ -245,7 +249,8 @@ def _look_at(run: RunContext, moves: Sequence[Reassignment], found: _Found) -> N
     found.at_target += len([p for p in result.at_target if p not in passing])
     found.gone |= {*result.gone}
     found.led_by_others |= bool(led)
-    found.ours_in_flight |= any(_is_ours(by_partition[p], seen.in_flight[p]) for p in result.in_flight)
+    in_flight = [p for p in result.in_flight if _is_ours(by_partition[p], seen.in_flight[p])]
+    found.ours_in_flight += _not_left_to_others(run, in_flight)
     found.out_of_sync |= {b for brokers in result.under_replicated.values() for b in brokers}
     found.out_of_sync |= {by_partition[p].target[0] for p in led if by_partition[p].target[0] not in seen.in_sync(p)}
     found.live_brokers = seen.live_brokers
@@ -258,6 +263,17 @@ def _is_ours(move: Reassignment, flight: InFlight) -> bool:
         and set(flight.adding) <= set(move.target)
         and set(flight.target) <= set(move.expanded)
     )
+
+
+def _not_left_to_others(run: RunContext, in_flight: list[TopicPartition]) -> list[TopicPartition]:
+    """Return which moves in flight may be ours, by what any batch has begun with; all where that is not known."""
+    if not in_flight:
+        return []
+    try:
+        ours = taken_up([run.record])
+    except RecordDamagedError:
+        return in_flight
+    return [p for p in in_flight if str(p) in ours]
 
 
 def _what_is_wrong(
@@ -375,6 +391,8 @@ def _not_as_planned(
         advice += to_repair_log_dirs(run, at_target)
         advice.append(WaitUntil(f"broker {format_brokers(sorted(found.out_of_sync))} is in sync"))
     if found.ours_in_flight:
+        seen = observe_replicas(run.cluster, found.ours_in_flight[:MOST_AT_ONCE])
+        advice += [item for item in to_end_moves(seen) if item not in advice]
         advice.append(WaitUntil("the moves in flight have ended"))
     elif found.elsewhere:
         return _left_elsewhere(run, problem, advice, found.elsewhere)
