@@ -107,7 +107,7 @@ def left_between(run: RunContext) -> LeftBetween:
     wholes = {s.partition: left.wholes.get(s.partition, s.reassignment) for s in left.steps}
     staying = [p for p in (*decided.stranded, *decided.left) if p in view.partitions]
     # What another client has made of a partition has the number of replicas that it is to have.
-    ours = [p for p in staying if set(view.partitions[p].replicas) <= set(wholes[p].expanded)]
+    ours = [p for p in staying if p not in decided.of_others]
     return LeftBetween(decided.to_submit, {p: len(wholes[p].current) for p in ours})
 
 
