@@ -271,16 +271,18 @@ class AuditLog:
         """Return the hash of an event as it was written: what is stored may be damaged now, and restored later.
 
         The head of a writer that died before it wrote it, or was refused, is made up for: it is one behind, never two.
+        So no event is written where the store refuses the head once more.
         """
-        found = ""
+        found, head = "", None
         with suppress(RecordUnavailableError, RecordDamagedError):
             head = self._read_head()
             if head is not None and head.sequence == number:
                 return head.hash
             found = self._hash_of(number)
-            if head is not None and head.sequence < number:
-                self._write_head(number, found)
-        return found or self._hash_of(number)
+        found = found or self._hash_of(number)
+        if head is not None and head.sequence < number:
+            self._write_head(number, found)
+        return found
 
     def _read_head(self) -> Head | None:
         """Return the head; an earlier version had it beside the events."""

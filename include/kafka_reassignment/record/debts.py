@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
@@ -50,6 +51,22 @@ def note_connection(record: Record, kafka_conn_id: str) -> None:
     record.write_file(CONNECTION, kafka_conn_id.encode())
 
 
+def _noted_connection(record: Record) -> str:
+    """The connection of a throttle of moves of other clients; empty where none is noted.
+
+    Raises:
+        RecordDamagedError: the note is not readable.
+    """
+    noted = record.read_file(CONNECTION) or b""
+    try:
+        return noted.decode()
+    except UnicodeDecodeError as error:
+        raise RecordDamagedError(
+            f"{record.uri_of(CONNECTION)} is not readable, expected the id of an Airflow connection in UTF-8",
+            Correct("restore the file from a copy, or write the id of the connection into it"),
+        ) from error
+
+
 def _connection_ids(records: Iterable[Record]) -> tuple[tuple[str, ...], tuple[RecordDamagedError, ...]]:
     """Return the connections that records name, each once, and the errors of requests that cannot be read."""
     found: dict[str, None] = {}
@@ -58,8 +75,8 @@ def _connection_ids(records: Iterable[Record]) -> tuple[tuple[str, ...], tuple[R
         try:
             if record.exists:
                 found[record.recorded_request().request.kafka_conn_id] = None
-            elif noted := record.read_file(CONNECTION):  # of a throttle of moves of other clients
-                found[noted.decode()] = None
+            elif noted := _noted_connection(record):
+                found[noted] = None
         except RecordDamagedError as error:
             damaged.append(error)
     return tuple(found), tuple(damaged)

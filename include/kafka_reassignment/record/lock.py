@@ -13,8 +13,8 @@ from datetime import datetime
 from pydantic import ConfigDict
 from upath import UPath
 
-from kafka_reassignment.advice import ReleaseLock
-from kafka_reassignment.errors import RecordDamagedError
+from kafka_reassignment.advice import Correct, ReleaseLock
+from kafka_reassignment.errors import RecordDamagedError, RecordsMissingError
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.objects import EARLIER_LOCKS, LOCK, read_model, require_exclusive_creation
 from kafka_reassignment.record.series import Series
@@ -49,8 +49,15 @@ class LockSeries:
 
         Raises:
             RecordDamagedError: the object is not readable; the advice names the command that unlocks the cluster.
+            RecordsMissingError: the object that was known is not there any more, for example because a share was
+                unmounted since: what is kept of the record must not be gone on by.
         """
         number = self.last_number()
+        if number and self._changes.content(number) is None:
+            raise RecordsMissingError(
+                f"The lock of cluster {self._cluster_id} is not there any more, expected it at {self._changes.place(number)}",
+                Correct("mount the share again, or see whether the bucket still exists"),
+            )
         return number, self.owner_at(number)
 
     def owner_at(self, number: int) -> ClusterLock | None:

@@ -32,8 +32,10 @@ class SettledNotes:
         self._run_commands = run_commands
 
     def note_all(self, stop: int) -> None:
-        """Note that all is settled since the order to stop of this number."""
-        write_object(self._all, str(stop).encode())
+        """Note that all is settled since the order to stop of this number; nothing where that is noted of a later one."""
+        noted = read_object(self._all) or b""
+        if not (noted.isdigit() and int(noted) > stop):
+            write_object(self._all, str(stop).encode())
 
     def has_all(self) -> bool:
         """Whether it is stopped, and all of it was settled since."""

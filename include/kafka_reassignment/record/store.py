@@ -149,7 +149,7 @@ class RecordStore:
         instead_of: ClusterLock | None = None,
         then: Sequence[Advice] = (),
     ) -> ClusterLock:
-        """Lock the cluster for a reassignment; locking it again for the same one changes nothing.
+        """Lock the cluster for a reassignment; the same one keeps it, by an object of its own: a late release sees that.
 
         Args:
             cluster_id: which cluster.
@@ -173,7 +173,12 @@ class RecordStore:
         number, owner = series.last()
         while True:
             if owner is not None and owner.is_of(lock.reassignment_id, lock.instance):
-                return owner
+                again = LockChange(owner=owner, at=lock.since, by=f"reassignment {lock.reassignment_id}, again")
+                if series.change_after(number, again):
+                    return owner
+                number += 1
+                owner = series.owner_at(number)
+                continue
             if owner is not None and owner != instead_of:
                 raise self.locked_by(owner, cluster_id, *then)
             by = f"reassignment {lock.reassignment_id}" + (", which supersedes the owner" if owner else "")
@@ -183,12 +188,23 @@ class RecordStore:
             owner = series.owner_at(number)
 
     def release(
-        self, cluster_id: str, reassignment_id: str, *, instance: str = "", at: datetime | None = None, by: str = ""
+        self,
+        cluster_id: str,
+        reassignment_id: str,
+        *,
+        instance: str = "",
+        at: datetime | None = None,
+        by: str = "",
+        seen: int | None = None,
     ) -> bool:
-        """Unlock the cluster if this reassignment has locked it; return whether it had."""
+        """Unlock the cluster if this reassignment has locked it; return whether it had.
+
+        ``seen`` is the number of the lock before the caller looked whether it may: what was locked since stays, also by
+        the same reassignment.
+        """
         series = self.lock(cluster_id)
         number, owner = series.last()
-        while owner is not None and owner.is_of(reassignment_id, instance):
+        while owner is not None and owner.is_of(reassignment_id, instance) and seen in (None, number):
             if series.change_after(number, LockChange(at=at, by=by or f"reassignment {reassignment_id}")):
                 return True
             number += 1  # as above

@@ -264,11 +264,16 @@ def _refuse_overtaken(run: RunContext, number: int, earlier: SubmittedBatch | No
         OvertakenError: one has.
     """
     submitted = run.record.submitted(number)
-    if submitted is not None and (earlier is None or submitted.submitted_at != earlier.submitted_at):
+    if submitted is not None and (earlier is None or _said(submitted) != _said(earlier)):
         raise overtaken(
-            f"batch {number} was submitted at {submitted.submitted_at:%H:%M:%S} UTC; nothing more is submitted"
+            f"batch {number} was submitted at {submitted.submitted_at:%H:%M:%S} UTC, or left something out since; nothing more is submitted"
         )
     refuse_finished(run, number)
+
+
+def _said(submitted: SubmittedBatch) -> SubmittedBatch:
+    """What a look has left open or left out since is part of it; since when it waits for dead brokers alone is not."""
+    return submitted.model_copy(update={"only_blocked_since": None})
 
 
 LATE_SECONDS = 600.0

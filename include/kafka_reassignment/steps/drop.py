@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from kafka_reassignment.advice import Advice, Rerun
 from kafka_reassignment.decisions.moves import Phase, drops_to_submit, phase
@@ -77,14 +78,16 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     batch = leave_out_disturbed(run, recorded, batch, view)
     event = AuditDraft()
     view = freed(run, batch.steps, view, event)
-    looked = _drop_now(run, batch, _announced(run, batch, view, began))
+    announced = _announced(run, batch, view, began)
+    looked = _drop_now(run, batch, announced.targets)
+    says_more = bool(announced.is_new or looked.accepted)
     event.facts |= {
-        "submitted": {str(p): list(r) for p, r in looked.dropped.items() if p not in looked.refused},
+        "submitted": {str(p): list(looked.dropped[p]) for p in looked.accepted},
         "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
         "refused": as_texts(looked.refused),
         "kept": as_texts(looked.kept),
     }
-    event.summary = f"batch {number}: {len(looked.dropped) - len(looked.refused)} partitions submitted to their target"
+    event.summary = f"batch {number}: {len(looked.accepted)} partitions submitted to their target"
     final = {p: refusal for p, refusal in looked.refused.items() if refusal.code not in PASSING_REFUSALS}
     if final:
         run.write_event("drop_old_replicas", number, began, event)
@@ -107,10 +110,10 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
             event.summary += f"; {elections.in_words}"
         if run.now() >= deadline or not (result := _waits_for_a_cancel(run, recorded, number, deadline)):
             return Done(event.summary, event.facts)
-        if looked.dropped or "freed" in event.facts or elections.facts["elected"]:
+        if says_more or "freed" in event.facts or elections.facts["elected"]:
             run.write_event("drop_old_replicas", number, began, event)
         return result
-    if looked.dropped or "freed" in event.facts:
+    if says_more or "freed" in event.facts:
         run.write_event("drop_old_replicas", number, began, event)
     waiting |= _not_reached(run, looked, unsettled, settled)
     text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{goes_on_in_words(goes_on_at)}{about_throttle}"
@@ -183,18 +186,39 @@ class _Looked:
     kept: dict[TopicPartition, str] = field(default_factory=dict)
     refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
 
+    @property
+    def accepted(self) -> list[TopicPartition]:
+        """Return what was dropped, and not refused."""
+        return [p for p in self.dropped if p not in self.refused]
 
-def _announced(run: RunContext, batch: Batch, view: View, began: datetime) -> frozenset[TopicPartition]:
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """What may be dropped at this look; ``is_new``: the audit trail did not say so yet."""
+
+    targets: frozenset[TopicPartition]
+    is_new: bool
+
+
+def _announced(run: RunContext, batch: Batch, view: View, began: datetime) -> _Announced:
     """Record what this look may drop, before it does: no replica goes that the audit trail does not name, whatever comes then."""
     targets = drops_to_submit(batch, view).to_submit
     if targets:
-        facts = {
+        facts: dict[str, object] = {
             "targets": {str(p): list(r) for p, r in targets.items()},
             "replicas_before": {str(p): list(view.partitions[p].replicas) for p in targets},
         }
         text = f"batch {batch.number}: {len(targets)} partitions are about to be submitted to their target"
+        if facts == _announced_last(run, batch.number):  # the controller may refuse them at each look for hours
+            return _Announced(frozenset(targets), is_new=False)
         run.write_event("drop_old_replicas", batch.number, began, AuditDraft(text, "begun", facts))
-    return frozenset(targets)
+    return _Announced(frozenset(targets), is_new=bool(targets))
+
+
+def _announced_last(run: RunContext, number: int) -> Mapping[str, object]:
+    """What the last look of the batch was about to drop, where no other step has left an event since."""
+    latest = takewhile(lambda e: (e.step, e.batch) == ("drop_old_replicas", number), run.record.audit.latest(2, []))
+    return next((e.facts for e in latest if e.outcome == "begun"), {})
 
 
 def _drop_now(run: RunContext, batch: Batch, announced: Collection[TopicPartition]) -> _Looked:

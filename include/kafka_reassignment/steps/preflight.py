@@ -23,6 +23,7 @@ from kafka_reassignment.errors import (
     UnknownTopicOrPartitionError,
     WrongClusterError,
     name_some,
+    overtaken,
 )
 from kafka_reassignment.model import ClusterDescription, ConfigResource, PartitionState, TopicPartition
 from kafka_reassignment.places import is_on_disk
@@ -122,11 +123,12 @@ def preflight(
                 refuse_moves_in_flight(run)
             refuse_same_id_elsewhere(run, run.recorded if run.record.exists else recorded)
             run.record.write_request(recorded)
+            run.refuse_other_airflow()  # another one may have begun it since
             if superseded is not None:  # it may have ended since, or another try has taken its place
                 superseded = _owner_to_supersede(run, request, asked_at)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)
-            run.take_lock(requested_by=requested_by, then=[Rerun("preflight")], instead_of=superseded)
+            _lock_to_plan(run, requested_by, superseded)
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
                 _keep_lower_rates(run, request)
@@ -172,6 +174,14 @@ def _check_all(*checks: Callable[[], None]) -> None:
 def _producer_wait(run: RunContext, description: ClusterDescription) -> ProducerWait | None:
     some = sorted(description.live_brokers)[:BROKERS_ASKED]
     return producer_wait(run.cluster.describe_configs([ConfigResource.broker(b) for b in some], FETCH_KEYS))
+
+
+def _lock_to_plan(run: RunContext, requested_by: str, superseded: ClusterLock | None) -> None:
+    """Take the lock, unless another try has had it meanwhile, has planned, and has given it back: a rejected plan needs none."""
+    is_new = run.take_lock(requested_by=requested_by, then=[Rerun("preflight")], instead_of=superseded)
+    if is_new and run.record.frozen_plan() is not None:
+        run.release_lock()
+        raise overtaken(f"reassignment {run.record.reassignment_id} has its plan since")
 
 
 def _owner_to_supersede(run: RunContext, request: ReassignmentRequest, asked_at: datetime) -> ClusterLock | None:

@@ -37,6 +37,7 @@ from kafka_reassignment.errors import (
     ReassignmentError,
     RecordDamagedError,
     RecordError,
+    RecordsMissingError,
     ThrottleMissingError,
     ThrottleRefusedError,
     is_worth_a_retry,
@@ -340,6 +341,8 @@ def _is_locked_by_another(run: RunContext) -> bool:
     """Whether another reassignment is at work. A lock that cannot be read is no reason to let data copy at full speed."""
     try:
         return run.lock_of_another() is not None
+    except RecordsMissingError:
+        raise
     except RecordError:
         return False
 

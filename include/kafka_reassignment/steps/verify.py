@@ -77,6 +77,7 @@ def verify(run: RunContext) -> None:
     if is_finished_reassignment(run, "verify"):
         return
     with run.audited("verify") as event:
+        lock = run.lock_number
         event.facts["run_command"] = run.record.run_commands.last_number()
         withdrawn = run.record.withdrawn_partitions()
         of_withdrawn = _settled_of_withdrawn(run)
@@ -129,7 +130,7 @@ def verify(run: RunContext) -> None:
             error = damage if error is None else _with_damage(error, damage)
         if error is not None:
             if not found.ours_in_flight and not {*of_withdrawn, *of_superseded}.intersection(restored.copying):
-                run.release_lock()
+                run.release_lock(seen=lock)
             raise error
 
 

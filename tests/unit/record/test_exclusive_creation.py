@@ -86,7 +86,7 @@ def test_the_lock_that_is_there_counts_in_a_store_that_refuses():
     base = use(SimDisk("objects"))
     assert RecordStore(base).acquire("c", LOCK) == LOCK
     assert RecordStore(base).acquire("c", LOCK) == LOCK
-    assert RecordStore(base).lock("c").last() == (1, LOCK)
+    assert RecordStore(base).lock("c").last() == (2, LOCK)
 
 
 def test_nothing_is_known_about_other_kinds_of_stores(tmp_path):

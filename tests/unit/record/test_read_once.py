@@ -85,7 +85,7 @@ def test_a_lock_that_another_process_releases_and_takes_is_seen(disk, root):
     assert store.lock_owner("c").reassignment_id == "other"
     with disk.counted() as calls:
         assert store.lock_owner("c").reassignment_id == "other"
-    assert calls == {"read": 1}
+    assert calls == {"read": 2}  # it is still there, and none is after it
 
 
 @pytest.mark.parametrize("name", ["frozen.json", "run-commands/000001.json", "throttle-journal/000001.json"])

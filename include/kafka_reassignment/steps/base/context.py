@@ -346,8 +346,10 @@ class RunContext:
 
     def take_lock(
         self, *, requested_by: str, then: Sequence[Advice] = (), instead_of: ClusterLock | None = None
-    ) -> None:
-        """Lock the cluster for this reassignment; ``then`` is what to do once the lock is free, where it is refused.
+    ) -> bool:
+        """Lock the cluster for this reassignment; return whether it had not the lock before.
+
+        ``then`` is what to do once the lock is free, where it is refused.
 
         Raises:
             ReassignmentInProgressError: another one has the lock of the cluster, and it is not ``instead_of``.
@@ -360,17 +362,23 @@ class RunContext:
             instance=self.instance,
         )
         if self.store.acquire(self.record.cluster_id, own, instead_of=instead_of, then=then) is not own:
-            return
+            return False
         # This try may have stood still, while another one did all there is to do.
         if self.record.is_reported or self.record.stopped() is not None:
             self.release_lock()
             refuse_stopped(self.record)
             raise overtaken(f"reassignment {self.record.reassignment_id} is finished")
+        return True
 
-    def release_lock(self) -> bool:
-        """Unlock the cluster if this reassignment has locked it; return whether it had."""
+    @property
+    def lock_number(self) -> int:
+        """The number of the cluster's lock, for a release on the ground of a look that begins now."""
+        return self.store.lock(self.record.cluster_id).last_number()
+
+    def release_lock(self, *, seen: int | None = None) -> bool:
+        """Unlock the cluster if this reassignment has locked it, not since ``seen``; return whether it had."""
         own = self.record.reassignment_id
-        return self.store.release(self.record.cluster_id, own, instance=self._begun_by, at=self.now())
+        return self.store.release(self.record.cluster_id, own, instance=self._begun_by, at=self.now(), seen=seen)
 
     def plan(self) -> FrozenPlan:
         """Return the plan in force: the frozen one, with the batches that were re-batched since.

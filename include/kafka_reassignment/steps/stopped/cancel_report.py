@@ -30,6 +30,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         UnsafeDropError: something is not settled; the lock is kept.
     """
     with run.audited("report_stop") as event:
+        lock = run.lock_number if run.record.exists else None
         recorded = RecordView(run.record)
         refuse_resumed(run, recorded, scope)
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
@@ -57,7 +58,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
             )
         if scope.is_whole and run.record.exists:
             _refuse_resumed_since(run, recorded, scope)
-            run.release_lock()
+            run.release_lock(seen=lock)
             owner = run.lock_of_another()
             lines.append(
                 "the cluster is free for another reassignment"

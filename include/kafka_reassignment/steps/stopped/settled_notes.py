@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
@@ -21,10 +22,18 @@ class Stopped:
 
 
 def orders_to_note(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Stopped, ...]:
-    """Return whose settled partitions a cancel notes, as ``superseded_by``: of a whole one its own, and what it has superseded."""
+    """Return whose settled partitions a cancel notes, as ``superseded_by``: of a whole one its own, and what it has superseded.
+
+    A damaged record of another one must not keep this one from being stopped.
+    """
     if not (scope.is_whole and run.record.exists):
         return ()
-    return (Stopped(run.record, recorded.numbered_run_command()[0]), *superseded_by(run.record))
+    own = Stopped(run.record, recorded.numbered_run_command()[0])
+    try:
+        return (own, *superseded_by(run.record))
+    except RecordDamagedError as error:
+        run.log.warning("What is settled of what was superseded is not noted: %s", error)
+        return (own,)
 
 
 def superseded_by(record: Record) -> tuple[Stopped, ...]:
