@@ -210,7 +210,7 @@ def change_rate(
             return (
                 event.summary if change.is_begun else f"{because}: nothing changed, because the rate was changed since"
             )
-        missing = Missing(missing_of(run, setting, event), refused)
+        missing = Missing(missing_of(run, setting, refused, event), refused)
         lower = [r for r in setting.journal.lower_rates if order.concerns(r.broker, r.side)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         event.facts["lower_rates_of_others"] = list(map(str, lower))

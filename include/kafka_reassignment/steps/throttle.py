@@ -256,7 +256,7 @@ def put_in_place(
         _refuse_locked_by_another(run)
     refuse_cleared(run, setting)
     refused = apply_changes(run, setting.changes)
-    outcome = outcome_of(run, setting)
+    outcome = outcome_of(run, setting, refused)
     if outcome.came_too_late:
         restore_configs(run, event)
         raise overtaken("the throttle was cleared while it was set, so what was set is taken back")

@@ -155,7 +155,7 @@ def _raise(
     setting, refused = set_in_parts(run, decide, lambda: bool(_moves(run, scope)), event)
     if setting.changes:
         event.facts["raised"] = facts_of(setting, refused)
-    return setting, Missing(missing_of(run, setting, event), refused)
+    return setting, Missing(missing_of(run, setting, refused, event), refused)
 
 
 def _moves(run: RunContext, scope: CancelScope) -> list[Step]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -25,26 +24,6 @@ def run(reassignment):
     made = reassignment(MOVES)
     made.before = made.configs("orders")
     return made
-
-
-@pytest.fixture
-def held(cluster):
-    """Let the next request of a kind wait until something else is done; its try may die then."""
-
-    def hold(call: str, meanwhile: Callable[[], object], *, dies: bool = False) -> None:
-        request = getattr(cluster, call)
-
-        def late(*args, **options):
-            delattr(cluster, call)
-            meanwhile()
-            answer = request(*args, **options)
-            if dies:
-                raise ProcessDiedError
-            return answer
-
-        setattr(cluster, call, late)
-
-    return hold
 
 
 def moved(run) -> dict[str, tuple[int, ...]]:

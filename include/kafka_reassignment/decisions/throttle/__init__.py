@@ -39,6 +39,7 @@ from kafka_reassignment.decisions.throttle.underway import (
     begun,
     ended,
     is_cleared,
+    unseen_of,
     without_older,
 )
 from kafka_reassignment.decisions.throttle.wanted import (
@@ -108,6 +109,7 @@ __all__ = [
     "throttle_for",
     "too_long",
     "union",
+    "unseen_of",
     "without_older",
     "without_raises",
     "without_slowdowns",

@@ -164,6 +164,17 @@ class Underway(_Frozen):
         """Whether this try may still make these changes."""
         return setting == self.setting or setting in self.earlier
 
+    def of(self, resources: Collection[ConfigResource]) -> Underway | None:
+        """Return what of it changes these brokers and topics; None where that is nothing."""
+        rates = tuple(r for r in self.rates if r.resource in resources)
+        lists = tuple(r for r in self.lists if r.resource in resources)
+        return self.model_copy(update={"rates": rates, "lists": lists}) if rates or lists else None
+
+    def of_try(self, setting: str) -> Underway:
+        """Return what this try may still change, without the others that have the very same under way."""
+        since = {**self.earlier, self.setting: self.since}[setting]
+        return self.model_copy(update={"setting": setting, "since": since, "earlier": {}})
+
     def without(self, setting: str) -> Underway | None:
         """Return what is under way when this try makes no change any more; None where no other try has the same under way."""
         tries = {name: at for name, at in {**self.earlier, self.setting: self.since}.items() if name != setting}

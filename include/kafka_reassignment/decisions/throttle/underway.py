@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord, Underway, union
 from kafka_reassignment.decisions.throttle.set import SeenConfigs
 from kafka_reassignment.decisions.throttle.wanted import entries_of
-from kafka_reassignment.model import ConfigChange, ConfigOperation
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
 
 LATEST_ARRIVAL = timedelta(hours=1)
 """How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
@@ -49,7 +49,9 @@ def begun(journal: Journal, changes: Collection[ConfigChange], setting: str, at:
     return journal.model_copy(update={"underway": (*(u for u in others if u is not same), its)})
 
 
-def ended(journal: Journal, setting: str, began_with: Journal) -> tuple[Journal, bool]:
+def ended(
+    journal: Journal, setting: str, began_with: Journal, *, unseen: Collection[ConfigResource] = ()
+) -> tuple[Journal, bool]:
     """Return the journal when the changes of a setting have been made, and whether they came too late.
 
     They did where something has been cleared since they were journalled. Then it is owed again. Where the next batch
@@ -59,6 +61,7 @@ def ended(journal: Journal, setting: str, began_with: Journal) -> tuple[Journal,
         journal: as it is now.
         setting: the name of the setting.
         began_with: the journal that was stored before the changes were made.
+        unseen: brokers and topics whose changes stay under way, of ``unseen_of``.
     """
     its = _named(journal, setting) or _named(began_with, setting)
     if its is None:
@@ -67,7 +70,7 @@ def ended(journal: Journal, setting: str, began_with: Journal) -> tuple[Journal,
     left = journal.model_copy(
         update={
             "rates": tuple(_with_late(r, late.get((r.broker, r.side))) for r in journal.rates),
-            "underway": _without_try(journal.underway, setting),
+            "underway": _without_seen(journal.underway, setting, unseen),
         }
     )
     missing = _not_owed(its, [journal])
@@ -91,6 +94,21 @@ def is_cleared(journal: Journal, setting: str, began_with: Journal) -> bool:
 def _named(journal: Journal, setting: str) -> Underway | None:
     """Return what a setting has under way by this journal, which forgets it after ``LATEST_ARRIVAL``: a try may stand still for longer."""
     return next((u for u in journal.underway if u.is_of(setting)), None)
+
+
+def unseen_of(journal: Journal, setting: str, seen: SeenConfigs) -> frozenset[ConfigResource]:
+    """Return the brokers and topics that show nothing of what a setting has changed; a topic that is gone has nothing to show.
+
+    What clears it meanwhile does not see it either, and would forget it. A rate that shows another value of ours is
+    seen: what clears it changes it after all that was asked for before.
+    """
+    its = _named(journal, setting)
+    if its is None:
+        return frozenset()
+    return frozenset(
+        {r.resource for r in its.rates if not r.is_ours(seen.get(r.resource, {}).get(r.side.rate_key, UNSET))}
+        | {r.resource for r in its.lists if r.resource in seen and _seen_of(r, seen) != r}
+    )
 
 
 def arrived(journal: Journal, seen: SeenConfigs, others: Collection[Journal] = ()) -> Journal:
@@ -123,6 +141,18 @@ def without_older(journal: Journal, than: datetime) -> Journal:
 def _without_try(underway: Collection[Underway], setting: str) -> tuple[Underway, ...]:
     left = (u.without(setting) if u.is_of(setting) else u for u in underway)
     return tuple(u for u in left if u is not None)
+
+
+def _without_seen(
+    underway: Collection[Underway], setting: str, unseen: Collection[ConfigResource]
+) -> tuple[Underway, ...]:
+    """Return what is under way when a try makes no change any more, but for those that are not seen yet."""
+    its = next((u for u in underway if u.is_of(setting)), None)
+    still = its.of(unseen) if its is not None else None
+    if its is None or still == its:  # other tries go on to share it
+        return tuple(underway)
+    left = _without_try(underway, setting)
+    return left if still is None else (*left, still.of_try(setting))
 
 
 def _not_owed(its: Underway, journals: Collection[Journal]) -> Underway:

@@ -166,14 +166,16 @@ def note_raised(
     if not setting.changes:
         return False
     event.facts["raised"] = facts_of(setting, refused)
-    for text in missing_of(run, setting, event):
+    for text in missing_of(run, setting, refused, event):
         run.log.warning("Not raised yet: %s", text)
     return True
 
 
-def missing_of(run: RunContext, setting: ThrottleSetting, event: AuditDraft) -> tuple[str, ...]:
+def missing_of(
+    run: RunContext, setting: ThrottleSetting, refused: Collection[ConfigResource], event: AuditDraft
+) -> tuple[str, ...]:
     """Return what is missing of a setting in parts; take back what was cleared while its last part was looked at."""
-    outcome = outcome_of(run, setting)
+    outcome = outcome_of(run, setting, refused)
     if not outcome.came_too_late:
         return outcome.missing
     _take_back(run, event)

@@ -19,6 +19,7 @@ from kafka_reassignment.decisions.throttle import (
     is_cleared,
     missing_throttle,
     partition_of,
+    unseen_of,
 )
 from kafka_reassignment.errors import CORRECTED_REFUSALS, name_some, overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
@@ -96,16 +97,18 @@ def setting_of(run: RunContext, name: str, plan: WantedThrottle, journal: Journa
     return ThrottleSetting(name, plan, journal, updated, before, tuple(changes))
 
 
-def outcome_of(run: RunContext, setting: ThrottleSetting) -> Outcome:
+def outcome_of(run: RunContext, setting: ThrottleSetting, refused: Collection[ConfigResource]) -> Outcome:
     """Return what became of the changes that were just made; note in the journal what is in place.
 
-    Where nothing had to be changed, a rate may be seen in place that was not yet when it was set.
+    What is neither seen nor refused stays under way: a clear that comes before it shows would forget it. Where nothing
+    had to be changed, a rate may be seen in place that was not yet when it was set.
     """
     plan, journal, seen = setting.plan, setting.journal, setting.before
     arrives_from = run.now() - LATEST_ARRIVAL
 
     def noted(latest: Journal) -> tuple[Journal, bool]:
-        left, came_too_late = ended(latest, setting.name, setting.journal)
+        unseen = unseen_of(journal, setting.name, seen).intersection(plan.resources).difference(refused)
+        left, came_too_late = ended(latest, setting.name, setting.journal, unseen=unseen)
         return confirmed(plan, left, seen, arrives_from=arrives_from), came_too_late
 
     if setting.changes:
