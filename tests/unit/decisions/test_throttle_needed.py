@@ -21,13 +21,13 @@ from kafka_reassignment.decisions.throttle import (
     Journal,
     Needed,
     Side,
-    changes_to_put_back,
     changes_to_restore,
     changes_to_throttle,
     listed_in,
     needed_replicas,
     replicas_listed,
     throttle_for,
+    throttle_to_put_back,
     too_long,
     union,
 )
@@ -350,6 +350,7 @@ def test_what_begins_to_copy_in_the_middle_of_a_clear_is_put_back(
     changes = changes_to_restore(journal, world.configs.describe(journal.resources), keep=NOTHING).changes
     world.configs.apply(changes)
     world.moving = set(begun) & set(steps)
-    world.configs.apply(changes_to_put_back(journal, changes, world.needed()))
+    plan = throttle_to_put_back(journal, changes, world.needed())
+    world.configs.apply(changes_to_throttle(plan, journal, world.configs.describe(plan.resources))[1])
     assert world.missing() == set()
     assert set(world.configs.per_broker.items()) <= set(before.per_broker.items())

@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from tests.unit.steps.throttle_lab import MOVES
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, OURS, at_full_speed, rate, set_by_hand
 
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ThrottleMissingError
+from kafka_reassignment.model import ConfigOperation
 from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.longer
@@ -43,3 +45,59 @@ def test_what_was_set_and_is_not_seen_yet_is_not_forgotten_by_a_stop(run, cluste
         swept(run, hours=1)
     assert run.configs("orders") == run.before
     assert run.record.journal().is_over
+
+
+def put_back(cluster, *, before=lambda: None, right_before=lambda: None):
+    """What begins to copy in the middle of a clear is put back.
+
+    Something else is done before that is decided, or right before it is asked for.
+    """
+    alter, requests = cluster.alter_configs, []
+
+    def altered(changes):
+        requests.append(changes)
+        if len(requests) == 1:
+            replies = alter(changes)
+            cluster.alter_reassignments({ORDERS_0: (1, 2, 3)}, allow_replication_factor_change=True)
+            before()
+            return replies
+        if len(requests) == 2:
+            assert all(c.operation in {ConfigOperation.SET, ConfigOperation.APPEND} for c in changes), "put back"
+            cluster.alter_configs = alter
+            right_before()
+        return alter(changes)
+
+    cluster.alter_configs = altered
+
+
+def test_what_a_clear_puts_back_late_does_not_stay_when_another_try_has_cleared_all(run, cluster):
+    run.do_all("admit", "set_throttle")
+    run.store.release(run.cluster_id, "r")
+
+    def another_try():
+        cluster.catch_up_all()
+        cluster.alter_reassignments({ORDERS_0: (1, 2)}, allow_replication_factor_change=True)
+        swept(run)
+        assert run.configs("orders") == run.before
+        assert run.record.journal().is_settled
+
+    put_back(cluster, right_before=another_try)
+    sweep(run.context_of(run.store.record(run.cluster_id, "sweep")), by="cron")
+    for _ in range(3):
+        swept(run, hours=1)
+    assert run.configs("orders") == run.before
+    assert run.record.journal().is_over
+
+
+@pytest.mark.parametrize("theirs", [2_000_000, 90_000_000])
+def test_what_a_clear_puts_back_replaces_no_rate_that_another_client_has_set_since(run, cluster, theirs):
+    run.do_all("admit", "set_throttle")
+    run.store.release(run.cluster_id, "r")
+    put_back(cluster, before=lambda: set_by_hand(cluster, 3, theirs))
+    sweep(run.context_of(run.store.record(run.cluster_id, "sweep")), by="cron")
+    assert not at_full_speed(cluster)
+    assert rate(run, 3, FOLLOWER_RATE) == min(theirs, OURS)
+    cluster.catch_up_all()
+    swept(run, hours=1)
+    assert run.record.journal().is_settled
+    assert rate(run, 3, FOLLOWER_RATE) == theirs

@@ -8,9 +8,9 @@ Kafka takes.
 
 from kafka_reassignment.decisions.throttle.clear import (
     Clearing,
-    changes_to_put_back,
     changes_to_restore,
     owed_texts_but,
+    throttle_to_put_back,
 )
 from kafka_reassignment.decisions.throttle.journal import (
     Journal,
@@ -90,7 +90,6 @@ __all__ = [
     "all_of",
     "arrived",
     "begun",
-    "changes_to_put_back",
     "changes_to_restore",
     "changes_to_throttle",
     "confirmed",
@@ -107,6 +106,7 @@ __all__ = [
     "replicas_listed",
     "throttle_by_journal",
     "throttle_for",
+    "throttle_to_put_back",
     "too_long",
     "union",
     "unseen_of",

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from kafka_reassignment.decisions.throttle.journal import UNSET, Earlier, Journal, ListRecord, RateRecord
 from kafka_reassignment.decisions.throttle.needed import NOTHING, Needed
 from kafka_reassignment.decisions.throttle.set import SeenConfigs, restore_rate
-from kafka_reassignment.decisions.throttle.wanted import EVERY_REPLICA, entries_of
+from kafka_reassignment.decisions.throttle.wanted import (
+    EVERY_REPLICA,
+    BrokerRate,
+    ThrottledReplicas,
+    WantedThrottle,
+    entries_of,
+)
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigSource, ConfigValue
 
 
@@ -114,28 +120,28 @@ def owed_texts_but(journal: Journal, keep: Needed) -> tuple[str, ...]:
     )
 
 
-def changes_to_put_back(journal: Journal, taken: Collection[ConfigChange], needed: Needed) -> tuple[ConfigChange, ...]:
-    """Return the changes that put back what was just taken away though it is needed: something began to copy in between.
+def throttle_to_put_back(journal: Journal, taken: Collection[ConfigChange], needed: Needed) -> WantedThrottle:
+    """Return what was just taken away though it is needed, as a throttle to put in place: something began to copy in between.
 
     Args:
-        journal: as it was before.
+        journal: what is owed still; what another try has cleared since is not put back.
         taken: the changes that were made.
         needed: now.
     """
     keys = {(c.resource, c.key) for c in taken}
-    rates = needed.rates
-    back = [
-        ConfigChange(r.resource, r.side.rate_key, ConfigOperation.SET, r.set_values[-1])
-        for r in journal.rates
-        if (r.resource, r.side.rate_key) in keys and (r.broker, r.side) in rates
-    ]
-    for record in journal.lists:
-        entries = [e for e in record.added if e in needed.of(record.topic, record.side)]
-        if entries and (record.resource, record.side.replicas_key) in keys:
-            back.append(
-                ConfigChange(record.resource, record.side.replicas_key, ConfigOperation.APPEND, ",".join(entries))
-            )
-    return tuple(back)
+    replicas = (
+        ThrottledReplicas(r.topic, r.side, tuple(e for e in r.added if e in needed.of(r.topic, r.side)))
+        for r in journal.lists
+        if (r.resource, r.side.replicas_key) in keys
+    )
+    return WantedThrottle(
+        tuple(
+            BrokerRate(r.broker, r.side, int(r.set_values[-1]), begins_low=r.begins_low)
+            for r in journal.rates
+            if (r.resource, r.side.rate_key) in keys and (r.broker, r.side) in needed.rates
+        ),
+        tuple(r for r in replicas if r.entries),
+    )
 
 
 def _remove_entries(record: ListRecord, present: ConfigValue, staying: set[str]) -> ConfigChange | None:

@@ -34,6 +34,7 @@ from kafka_reassignment.steps.throttling.throttle_configs import (
     facts_of,
     outcome_of,
     setting_of,
+    was_cleared,
 )
 
 PART = timedelta(seconds=1)
@@ -199,8 +200,7 @@ def _set_unless_cleared(
     """
     if not setting.changes:
         return {}
-    if is_cleared(run.record.journal(), setting.name, setting.journal):
-        run.record.update_journal(lambda latest: (begun(latest, (), setting.name, run.now()), None))
+    if was_cleared(run, setting):
         return None
     refused = apply_changes(run, setting.changes)
     if not is_cleared(run.record.journal(), setting.name, setting.journal):

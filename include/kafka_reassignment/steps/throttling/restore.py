@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from uuid import uuid4
 
 from kafka_reassignment.advice import SWEEP_DAG_ID, Advice, advice_as_data, sentence
 from kafka_reassignment.decisions.admission import hung_moves
@@ -17,11 +18,12 @@ from kafka_reassignment.decisions.throttle import (
     Side,
     all_of,
     arrived,
-    changes_to_put_back,
+    begun,
     changes_to_restore,
     listed_in,
     needed_replicas,
     owed_texts_but,
+    throttle_to_put_back,
     union,
     without_older,
 )
@@ -42,12 +44,16 @@ from kafka_reassignment.steps.base.moves import as_texts, format_reasons
 from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe_replicas
 from kafka_reassignment.steps.left.left_over import to_end_moves
 from kafka_reassignment.steps.throttling.throttle_configs import (
+    ThrottleSetting,
     apply_changes,
     describe_throttles,
     observe_listed,
+    outcome_of,
+    setting_of,
     settled_configs,
     shown,
     str_change,
+    was_cleared,
 )
 
 TAKE_OVER_TRIES = 10
@@ -124,7 +130,7 @@ def restore_configs(run: RunContext, event: AuditDraft, *, of_others: Iterable[T
             _settle(run, journal, keep, clearing.changes)
             copying = _copying(run, journal, their_journals, not_ours)
             keep = copying.joined(in_place)
-            refused |= apply_changes(run, changes_to_put_back(journal, clearing.changes, keep))
+            refused |= _put_back(run, journal, clearing.changes, keep)
         if clearing.has_unseen:
             run.sleep(CONFIRM_SECONDS)
         left = run.record.update_journal(partial(_left, run, keep, their_journals))
@@ -173,6 +179,31 @@ def _settle(run: RunContext, journal: Journal, keep: Needed, made: Collection[Co
         journal.resources,
         lambda seen: not set(made).intersection(changes_to_restore(journal, seen, keep=keep).changes),
     )
+
+
+def _put_back(
+    run: RunContext, journal: Journal, taken: Collection[ConfigChange], needed: Needed
+) -> dict[ConfigResource, Refusal]:
+    """Put back what was just taken away though it is needed; return the refusals.
+
+    It is journalled and decided on what is seen as every setting is: another client may have set a rate since, and
+    another try may have cleared the rest. What comes too late is owed again, and restored by the next pass.
+    """
+    if not throttle_to_put_back(journal, taken, needed).resources:
+        return {}
+    name = str(uuid4())
+
+    def journalled(latest: Journal) -> tuple[Journal, ThrottleSetting]:
+        setting = setting_of(run, name, throttle_to_put_back(latest, taken, needed), latest)
+        updated = begun(setting.journal, setting.changes, name, run.now())
+        return updated, replace(setting, journal=updated)
+
+    setting = run.record.update_journal(journalled)
+    if was_cleared(run, setting):
+        return {}
+    refused = apply_changes(run, setting.changes)
+    outcome_of(run, setting, refused)
+    return refused
 
 
 def _left(run: RunContext, keep: Needed, others: Collection[Journal], latest: Journal) -> tuple[Journal, Clearing]:

@@ -13,6 +13,7 @@ from kafka_reassignment.decisions.throttle import (
     LowerRate,
     ThrottledReplicas,
     WantedThrottle,
+    begun,
     changes_to_throttle,
     confirmed,
     ended,
@@ -126,6 +127,14 @@ def refuse_cleared(run: RunContext, setting: ThrottleSetting) -> None:
     """
     if setting.changes and is_cleared(run.record.journal(), setting.name, setting.journal):
         raise overtaken("the throttle was cleared while it was set, so it is not set")
+
+
+def was_cleared(run: RunContext, setting: ThrottleSetting) -> bool:
+    """Whether something of what is about to be changed was cleared since it was journalled: then nothing is under way any more."""
+    if not is_cleared(run.record.journal(), setting.name, setting.journal):
+        return False
+    run.record.update_journal(lambda latest: (begun(latest, (), setting.name, run.now()), None))
+    return True
 
 
 def facts_of(setting: ThrottleSetting, refused: Mapping[ConfigResource, Refusal]) -> dict[str, object]:
