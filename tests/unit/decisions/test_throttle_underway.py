@@ -157,8 +157,19 @@ def test_what_another_reassignment_owes_is_not_owed_twice():
 def test_what_has_been_under_way_for_long_does_not_arrive_any_more():
     cluster = Cluster()
     next(cluster.set_it("dead"))
-    assert without_older(cluster.journal, NOON) == cluster.journal
-    assert not without_older(cluster.journal, NOON + timedelta(seconds=1)).underway
+    seen = cluster.configs.describe(cluster.journal.resources)
+    assert without_older(cluster.journal, NOON, seen) == cluster.journal
+    assert not without_older(cluster.journal, NOON + timedelta(seconds=1), seen).underway
+
+
+def test_what_may_have_arrived_on_a_broker_that_does_not_answer_stays_under_way() -> None:
+    cluster = Cluster()
+    next(cluster.set_it("dead"))
+    seen = {
+        r: v for r, v in cluster.configs.describe(cluster.journal.resources).items() if r != ConfigResource.broker(3)
+    }
+    (left,) = without_older(cluster.journal, NOON + timedelta(seconds=1), seen).underway
+    assert left.resources == {ConfigResource.broker(3)}
 
 
 def test_a_rate_that_arrives_late_is_ours_though_the_next_batch_has_set_its_own():
@@ -237,7 +248,9 @@ def test_what_a_journal_has_forgotten_is_judged_by_the_one_that_its_setting_bega
     """A try may stand still for longer than its setting is kept under way."""
     cluster = Cluster()
     steps = cluster.cleared_before_the_write("late")
-    cluster.journal = without_older(cluster.journal, NOON + timedelta(seconds=1))
+    cluster.journal = without_older(
+        cluster.journal, NOON + timedelta(seconds=1), cluster.configs.describe(cluster.journal.resources_underway)
+    )
     assert cluster.journal.is_over
     assert is_cleared(cluster.journal, "late", cluster.began_with["late"])
     next(steps)

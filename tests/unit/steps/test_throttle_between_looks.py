@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from tests.steps_lab import ProcessDiedError
+from tests.unit.steps.test_two_tries import FROM_THROTTLE
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, OURS, at_full_speed, rate, set_by_hand
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
@@ -101,3 +103,24 @@ def test_what_a_clear_puts_back_replaces_no_rate_that_another_client_has_set_sin
     swept(run, hours=1)
     assert run.record.journal().is_settled
     assert rate(run, 3, FOLLOWER_RATE) == theirs
+
+
+def test_what_arrived_late_on_a_broker_that_is_down_for_longer_than_an_hour_is_restored_when_it_is_back(
+    run, held, cluster
+):
+    run.do("admit")
+    held("alter_configs", lambda: run.do_all(*FROM_THROTTLE), dies=True)
+    with pytest.raises(ProcessDiedError):
+        run.do("set_throttle")
+    assert rate(run, 3, FOLLOWER_RATE) == OURS
+    cluster.kill(3)
+    for _ in range(2):
+        swept(run, hours=1)
+    (left,) = run.record.journal().underway
+    assert {str(r) for r in left.resources} == {"broker 3"}, "the others were seen"
+    cluster.restart(3)
+    cluster.catch_up_all()
+    for _ in range(2):
+        swept(run, hours=1)
+    assert run.configs("orders") == run.before
+    assert run.record.journal().is_over

@@ -218,6 +218,11 @@ class Journal(Versioned):
         return tuple(sorted({r.resource for r in self.rates} | {r.resource for r in self.lists}))
 
     @property
+    def resources_underway(self) -> frozenset[ConfigResource]:
+        """Brokers and topics whose configs may still be changed by what is under way."""
+        return frozenset(r for its in self.underway for r in its.resources)
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing is owed."""
         return not (self.rates or any(record.added for record in self.lists))

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord, Underway, union
 from kafka_reassignment.decisions.throttle.set import SeenConfigs
 from kafka_reassignment.decisions.throttle.wanted import entries_of
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
 
 LATEST_ARRIVAL = timedelta(hours=1)
 """How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
@@ -133,9 +133,14 @@ def arrived(journal: Journal, seen: SeenConfigs, others: Collection[Journal] = (
     return journal
 
 
-def without_older(journal: Journal, than: datetime) -> Journal:
-    """Return the journal without what has been under way since before a moment: it does not arrive any more."""
-    return journal.model_copy(update={"underway": tuple(u for u in journal.underway if u.since >= than)})
+def without_older(journal: Journal, than: datetime, seen: SeenConfigs) -> Journal:
+    """Return the journal without what has been under way since before a moment: it does not arrive any more.
+
+    What may have arrived on a broker that does not answer stays until that broker is seen.
+    """
+    unseen = {r for u in journal.underway for r in u.resources if r.kind is ResourceKind.BROKER and r not in seen}
+    left = (u if u.since >= than else u.of(unseen) for u in journal.underway)
+    return journal.model_copy(update={"underway": tuple(u for u in left if u is not None)})
 
 
 def _without_try(underway: Collection[Underway], setting: str) -> tuple[Underway, ...]:

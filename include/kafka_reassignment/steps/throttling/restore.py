@@ -207,10 +207,10 @@ def _put_back(
 
 
 def _left(run: RunContext, keep: Needed, others: Collection[Journal], latest: Journal) -> tuple[Journal, Clearing]:
-    """Return the journal of what is owed still, and the changes that would restore it."""
-    seen = describe_throttles(run, latest.resources)
-    clearing = changes_to_restore(latest, seen, keep=keep, others=others)
-    left = without_older(clearing.journal, run.now() - LATEST_ARRIVAL)
+    """Return the journal of what is owed still, also of what has arrived since, and the changes that would restore it."""
+    seen = describe_throttles(run, {*latest.resources, *latest.resources_underway})
+    clearing = changes_to_restore(arrived(latest, seen, others), seen, keep=keep, others=others)
+    left = without_older(clearing.journal, run.now() - LATEST_ARRIVAL, seen)
     return left, replace(clearing, journal=left)
 
 
@@ -228,12 +228,11 @@ def _restored(run: RunContext, owed: tuple[str, ...], copying: tuple[TopicPartit
 def _with_what_arrived(run: RunContext, others: Collection[Journal]) -> Journal:
     """Return the journal with what is seen of changes that came after it was cleared: it owes them again."""
     journal = run.record.journal()
-    resources = {r for its in journal.underway for r in its.resources}
-    if not resources:
+    if not journal.underway:
         return journal
 
     def owing(latest: Journal) -> tuple[Journal, Journal]:
-        found = arrived(latest, describe_throttles(run, resources), others)
+        found = arrived(latest, describe_throttles(run, latest.resources_underway), others)
         return found, found
 
     return run.record.update_journal(owing)
