@@ -1,18 +1,23 @@
 """What happens between a look at the throttle and the request that was decided on it, or before the request shows."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
-from tests.steps_lab import ProcessDiedError
+from tests.steps_lab import ProcessDiedError, move
 from tests.unit.steps.test_two_tries import FROM_THROTTLE
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, OURS, at_full_speed, rate, set_by_hand
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ThrottleMissingError
 from kafka_reassignment.model import ConfigOperation
+from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.longer
+
+LATER = [move("orders", 2, (3, 1), (3, 4)), move("orders", 3, (1, 2), (1, 3))]
 
 
 @pytest.fixture
@@ -124,3 +129,73 @@ def test_what_arrived_late_on_a_broker_that_is_down_for_longer_than_an_hour_is_r
         swept(run, hours=1)
     assert run.configs("orders") == run.before
     assert run.record.journal().is_over
+
+
+def test_a_person_may_set_a_rate_that_was_ours_before_the_one_whose_try_has_died(submitted, cluster):
+    alter = cluster.alter_configs
+
+    def killed(changes):
+        raise ProcessDiedError
+
+    cluster.alter_configs = killed
+    with pytest.raises(ProcessDiedError):
+        change_rate(submitted.context, asked_bytes_per_second=5_000_000)
+    cluster.alter_configs = alter
+    cluster.catch_up_all()
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rate(submitted, 3, FOLLOWER_RATE) is None
+    set_by_hand(cluster, 3, OURS)
+    swept(submitted)
+    assert rate(submitted, 3, FOLLOWER_RATE) == OURS
+
+
+def superseded_by_second(run, reassignment, **request):
+    """Let another reassignment take the place of one, and return it with the same plan."""
+    preflight(
+        run.context_of(run.store.record(run.cluster_id, "second")),
+        {"job": "rebalance", "supersede": True, **request},
+        "bob",
+    )
+    return reassignment(MOVES, reassignment_id="second", supersede=True, **request)
+
+
+def test_a_late_rate_of_what_was_superseded_is_no_other_clients(submitted, reassignment, cluster, held):
+    successors = []
+
+    def taken_over():
+        successors.append(superseded_by_second(submitted, reassignment, throttle_mb_per_second=5))
+        successors[0].look("admit")  # lowers what was taken over to its own rate
+        successors[0].look("admit")  # has seen it in place
+        assert rate(submitted, 3, FOLLOWER_RATE) == 5_000_000
+
+    held("alter_configs", taken_over, dies=True)
+    with suppress(ProcessDiedError):
+        change_rate(submitted.context, asked_bytes_per_second=10_900_000)
+    then = successors[0]
+    then.look("admit")
+    assert rate(then, 3, FOLLOWER_RATE) == 5_000_000
+    cluster.kill(3)
+    then.stop_all()
+    assert "broker 3: follower.replication.throttled.rate" in str(then.record.journal().owed_texts())
+    then.clock.now += timedelta(hours=2)
+    sweep(then.context_of(then.store.record(then.cluster_id, "sweep")), by="cron")
+    cluster.restart(3)
+    cluster.catch_up_all()
+    for _ in range(3):
+        then.clock.now += timedelta(hours=1)
+        sweep(then.context_of(then.store.record(then.cluster_id, "sweep")), by="cron")
+    assert rate(then, 3, FOLLOWER_RATE) is None
+
+
+def test_what_arrives_late_of_a_reassignment_that_is_over_is_no_other_clients(run, reassignment, held):
+    run.do("admit")
+    held("alter_configs", lambda: run.do_all(*FROM_THROTTLE), dies=True)
+    with pytest.raises(ProcessDiedError):
+        run.do("set_throttle")
+    assert run.record.journal().is_settled
+    run.store.release(run.cluster_id, "r")
+    then = reassignment(LATER, reassignment_id="second", throttle_mb_per_second=30)
+    then.do_all("admit", "set_throttle")
+    assert run.record.journal().is_over, "it is taken over"
+    then.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert then.configs("orders") == run.before

@@ -85,6 +85,11 @@ class RateRecord(_Frozen):
             return False
         return seen.value is None or seen.value in (self.set_values[-1:] if self.was_in_place else self.set_values)
 
+    @property
+    def as_requested(self) -> RateRecord:
+        """What the request sets that is journalled with it: the latest value alone, since those before were answered."""
+        return self.model_copy(update={"set_values": self.set_values[-1:]})
+
     def also_ours_in(self, record: RateRecord | None) -> RateRecord:
         """Return the record that the journal has of this rate with the values of this one; this one where it has none."""
         if record is None:
@@ -241,11 +246,12 @@ class Journal(Versioned):
         return Journal(rates=tuple(r for r in self.rates if r.broker not in live_brokers))
 
     def without(self, taken: Journal) -> Journal:
-        """Return what is left when another journal has taken these records over; those that changed since stay."""
+        """Return what is left when another journal has taken these records over, and what is under way; those that changed since stay."""
         return self.model_copy(
             update={
                 "rates": tuple(r for r in self.rates if r not in taken.rates),
                 "lists": tuple(r for r in self.lists if r not in taken.lists),
+                "underway": tuple(u for u in self.underway if u not in taken.underway),
             }
         )
 
@@ -262,12 +268,13 @@ class Journal(Versioned):
         """
         known = {(r.broker, r.side): r for r in self.rates}
         for its in self.underway:
-            known |= {(r.broker, r.side): r.also_ours_in(known.get((r.broker, r.side))) for r in its.rates}
+            known |= {(r.broker, r.side): r.as_requested.also_ours_in(known.get((r.broker, r.side))) for r in its.rates}
         return known
 
     def has_set(self, broker: int, side: Side, seen: ConfigValue) -> bool:
-        """Whether the rate that is seen on a broker is one that this reassignment set."""
-        return any((r.broker, r.side) == (broker, side) and r.is_ours(seen) for r in self.rates)
+        """Whether the rate that is seen on a broker is one that this reassignment set, or may still have set."""
+        late = (r.as_requested for its in self.underway for r in its.rates)
+        return any((r.broker, r.side) == (broker, side) and r.is_ours(seen) for r in (*self.rates, *late))
 
 
 def throttle_by_journal(batch: Batch, journal: Journal, *, asked_bytes_per_second: int) -> WantedThrottle:
@@ -302,7 +309,7 @@ def bytes_of(seen: ConfigValue) -> int:
 
 
 def union(journal: Journal, older: Journal) -> Journal:
-    """Take over what an older journal still owes, of a reassignment that ended without restoring it.
+    """Take over what an older journal still owes or has under way, of a reassignment that ended without restoring it.
 
     Where both journals have a record of a config, the earlier value is that of the older journal, unless another client
     changed the config in between. A value that the older reassignment set is never an earlier value. The caller takes
@@ -320,6 +327,7 @@ def union(journal: Journal, older: Journal) -> Journal:
         update={
             "rates": tuple(rates[key] for key in sorted(rates)),
             "lists": tuple(lists[key] for key in sorted(lists)),
+            "underway": (*(u for u in older.underway if u not in journal.underway), *journal.underway),
             "lower_rates": tuple(r for r in journal.lower_rates if not older.has_set(r.broker, r.side, r.as_seen)),
         }
     )

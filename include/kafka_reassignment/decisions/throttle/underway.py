@@ -124,7 +124,9 @@ def arrived(journal: Journal, seen: SeenConfigs, others: Collection[Journal] = (
         there = its.model_copy(
             update={
                 "rates": tuple(
-                    r for r in missing.rates if r.is_ours(seen.get(r.resource, {}).get(r.side.rate_key, UNSET))
+                    r
+                    for r in missing.rates
+                    if r.as_requested.is_ours(seen.get(r.resource, {}).get(r.side.rate_key, UNSET))
                 ),
                 "lists": tuple(found for r in missing.lists if (found := _seen_of(r, seen)).added),
             }

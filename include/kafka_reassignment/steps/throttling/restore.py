@@ -267,7 +267,7 @@ def _take_over(run: RunContext, other: Record) -> bool:
 
     for tried in range(TAKE_OVER_TRIES):
         debts = other.journal()
-        if not (debts.rates or debts.lists):
+        if not (debts.rates or debts.lists or debts.underway):
             return tried > 0
         debts = run.record.update_journal(joined)
         other.update_journal(lambda theirs, older=debts: (theirs.without(older), None))  # type: ignore[misc]
