@@ -54,6 +54,7 @@ from kafka_reassignment.steps.throttling.throttle_configs import (
     Missing,
     ThrottleSetting,
     apply_changes,
+    decided_on_what_is_there,
     describe_throttles,
     facts_of,
     observe_listed,
@@ -246,12 +247,16 @@ def put_in_place(
         _refuse_locked_by_another(run)
         return journalled(journal)
 
+    def decided() -> ThrottleSetting:
+        setting = run.record.update_journal(journalled_under_lock)
+        if adopted := adopt_setters(run, new_rates_of_others(setting.journal_before, setting.journal)):
+            event.facts["debts_taken_over"] = list(adopted)
+            setting = run.record.update_journal(journalled_under_lock)
+        return setting
+
     setting = journalled(recorded.journal())[1] if recorded else None
     if setting is None or setting.is_due:  # what is set is decided on the ground of the journal as it is now
-        setting = run.record.update_journal(journalled_under_lock)
-    if adopted := adopt_setters(run, new_rates_of_others(setting.journal_before, setting.journal)):
-        event.facts["debts_taken_over"] = list(adopted)
-        setting = run.record.update_journal(journalled_under_lock)
+        setting = decided_on_what_is_there(run, decided(), decided)
     if setting.changes:
         _refuse_locked_by_another(run)
     refuse_cleared(run, setting)

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from tests.steps_lab import ProcessDiedError, move
@@ -10,13 +11,16 @@ from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, OURS, at_full_speed, 
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ThrottleMissingError
-from kafka_reassignment.model import ConfigOperation
+from kafka_reassignment.model import ConfigOperation, ConfigResource
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.sweep import sweep
+from kafka_reassignment.steps.throttling.throttle_configs import DECIDED_AGAIN
 
 pytestmark = pytest.mark.longer
 
+BROKER = ConfigResource.broker(3)
 LATER = [move("orders", 2, (3, 1), (3, 4)), move("orders", 3, (1, 2), (1, 3))]
 
 
@@ -199,3 +203,62 @@ def test_what_arrives_late_of_a_reassignment_that_is_over_is_no_other_clients(ru
     assert run.record.journal().is_over, "it is taken over"
     then.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert then.configs("orders") == run.before
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Let something else happen each time after the journal is written, until there is nothing left to happen."""
+    update = Record.update_journal
+
+    def after(*happening):
+        left = list(happening)
+
+        def updated(record, change):
+            result = update(record, change)
+            if left:
+                left.pop(0)()
+            return result
+
+        monkeypatch.setattr(Record, "update_journal", updated)
+        return left
+
+    return after
+
+
+@pytest.mark.parametrize("theirs", [2_000_000, 70_000_000, None])
+def test_what_another_client_sets_while_the_journal_is_written_is_what_is_put_back(run, cluster, written, theirs):
+    set_by_hand(cluster, 3, 90_000_000)
+    run.do("admit")
+    written(lambda: set_by_hand(cluster, 3, theirs))
+    run.do_all("set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rate(run, 3, FOLLOWER_RATE) == theirs
+
+
+def test_a_client_that_sets_another_rate_at_every_look_is_not_waited_for(run, cluster, written):
+    run.do("admit")
+    left = written(*(partial(set_by_hand, cluster, 3, 90_000_000 + n) for n in range(1 + DECIDED_AGAIN)))
+    run.do("set_throttle")
+    assert not left
+    assert rate(run, 3, FOLLOWER_RATE) == OURS
+
+
+def test_a_part_of_a_raise_that_waits_for_its_second_replaces_no_rate_that_another_client_has_set_meanwhile(
+    submitted, cluster, monkeypatch
+):
+    slow, describe, done = iter([0.4, 0.4, 0.4]), cluster.describe_configs, []
+
+    def described(*args):
+        submitted.clock.now += timedelta(seconds=next(slow, 0))
+        return describe(*args)
+
+    def between_journal_and_request():
+        shown = describe([BROKER], [FOLLOWER_RATE])[BROKER][FOLLOWER_RATE].value
+        parts = {r.set_values[-1] for u in submitted.record.journal().underway for r in u.rates if r.broker == 3}
+        if not done and parts - {shown}:
+            done.append(set_by_hand(cluster, 3, 2_000_000))
+
+    monkeypatch.setattr(cluster, "describe_configs", described)
+    submitted.clock.on_sleep.append(between_journal_and_request)
+    change_rate(submitted.context, asked_bytes_per_second=32_000_000)
+    assert done
+    assert rate(submitted, 3, FOLLOWER_RATE) == 2_000_000

@@ -31,6 +31,7 @@ from kafka_reassignment.steps.throttling.restore import restore_configs
 from kafka_reassignment.steps.throttling.throttle_configs import (
     ThrottleSetting,
     apply_changes,
+    decided_on_what_is_there,
     facts_of,
     outcome_of,
     setting_of,
@@ -111,7 +112,7 @@ def set_in_parts(
 ) -> tuple[ThrottleSetting, dict[ConfigResource, Refusal]]:
     """Set rates, journal first; return what the last part was, and its refusals. A large raise takes ``QUOTA_SECONDS``.
 
-    Each part is decided on what is seen then: another client may lower the rate meanwhile, a person may ask for another
+    Each part is decided on what is seen right before it is set: another client may lower the rate meanwhile, a person may ask for another
     one, and a broker may join. What is raised further then, or later, has its own first part. A part is set ``PART``
     after the one before, never earlier: two parts in one second are a burst. What is a whole part late is made up for,
     two parts at once. A part that is cleared before it is set is not set, and one that is set too late is taken back
@@ -138,9 +139,18 @@ def set_in_parts(
         return updated, (replace(setting, journal=updated, changes=tuple(changes)), found)
 
     part = 1
-    setting, under_way = run.record.update_journal(partial(journalled, part, {}))
+    under_way: Raises = {}
+
+    def journalled_part() -> ThrottleSetting:
+        nonlocal under_way
+        its, under_way = run.record.update_journal(partial(journalled, part, under_way))
+        return its
+
+    setting = journalled_part()
     began, to_look = run.now(), timedelta(0)
     while True:
+        with _ended_by_errors(run, setting, event):
+            setting = decided_on_what_is_there(run, setting, journalled_part)
         refused = _set_unless_cleared(run, setting, event)
         if refused is not None and all(its.done_with(part) >= 1 for its in under_way.values()):
             return setting, refused
@@ -155,7 +165,7 @@ def set_in_parts(
                 _refuse_taken_over(run)
             else:
                 part += 2 if looked_at >= due + PART else 1
-            setting, under_way = run.record.update_journal(partial(journalled, part, under_way))
+            setting = journalled_part()
             to_look = run.now() - looked_at
             _sleep_until(run, due)  # where this look took less time than the one before
 

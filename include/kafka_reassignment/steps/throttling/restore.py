@@ -46,6 +46,7 @@ from kafka_reassignment.steps.left.left_over import to_end_moves
 from kafka_reassignment.steps.throttling.throttle_configs import (
     ThrottleSetting,
     apply_changes,
+    decided_on_what_is_there,
     describe_throttles,
     observe_listed,
     outcome_of,
@@ -199,6 +200,7 @@ def _put_back(
         return updated, replace(setting, journal=updated)
 
     setting = run.record.update_journal(journalled)
+    setting = decided_on_what_is_there(run, setting, lambda: run.record.update_journal(journalled))
     if was_cleared(run, setting):
         return {}
     refused = apply_changes(run, setting.changes)

@@ -32,6 +32,9 @@ from kafka_reassignment.steps.base.view import observe_replicas
 SETTLE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.0)
 """Seconds between the looks for what was just set: most brokers show it within a tenth of a second."""
 
+DECIDED_AGAIN = 3
+"""How often a change is decided again because another client has changed the same config meanwhile."""
+
 Configs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 
 
@@ -96,6 +99,37 @@ def setting_of(run: RunContext, name: str, plan: WantedThrottle, journal: Journa
     before = describe_throttles(run, plan.resources)
     updated, changes = changes_to_throttle(plan, journal, before)
     return ThrottleSetting(name, plan, journal, updated, before, tuple(changes))
+
+
+def decided_on_what_is_there(
+    run: RunContext, setting: ThrottleSetting, decide_again: Callable[[], ThrottleSetting]
+) -> ThrottleSetting:
+    """Return a setting that is decided on what the cluster shows right before its changes are made.
+
+    Another client may have set what is to be changed while the journal was written: that is what is put back later, or
+    stays. Who changes it at every look is not waited for.
+
+    Args:
+        run: of the cluster.
+        setting: as it is journalled.
+        decide_again: journals it anew, by the same name.
+    """
+    for _ in range(DECIDED_AGAIN):
+        if not _has_changed(run, setting):
+            return setting
+        setting = decide_again()
+    return setting
+
+
+def _has_changed(run: RunContext, setting: ThrottleSetting) -> bool:
+    """Whether the cluster shows something else than a setting was decided on; what does not answer now shows nothing."""
+    if not setting.changes:
+        return False
+    now, before = describe_throttles(run, {c.resource for c in setting.changes}), setting.before
+    return any(
+        c.resource in now and now[c.resource].get(c.key) != before.get(c.resource, {}).get(c.key)
+        for c in setting.changes
+    )
 
 
 def outcome_of(run: RunContext, setting: ThrottleSetting, refused: Collection[ConfigResource]) -> Outcome:
