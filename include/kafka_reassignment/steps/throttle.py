@@ -113,7 +113,8 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
     had to be set, or such a rate was found.
 
     What was taken over from an earlier reassignment keeps the rates that were set last, at most those asked for, until
-    a batch raises them. For an unthrottled request only that is looked after, without what its batch moves itself.
+    a batch raises them. For an unthrottled request only that is looked after, without what its batch moves itself. A
+    throttle of other clients' moves has no request: all that it has in place keeps the rates that were set last.
     Nothing is done while another reassignment has the cluster's lock: what this one had in place is looked after by
     that one.
 
@@ -122,7 +123,8 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
             done again. It passes also where brokers refuse it for good: what copies ends, and the rest is looked after
             until then.
     """
-    asked, journal = run.request.throttle_bytes_per_second, recorded.journal()
+    asked = run.request.throttle_bytes_per_second if run.record.exists else None
+    journal = recorded.journal()
     if _is_locked_by_another(run):
         return ""
     listed = listed_in(journal)
@@ -167,8 +169,6 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
 
 def throttle_in_words(run: RunContext, recorded: RecordView) -> str:
     """Keep what copies throttled, on behalf of a step that goes on whether or not that can be done; return what a person should know."""
-    if not run.record.exists:
-        return ""
     try:
         return keep_throttled(run, recorded, None)
     except ReassignmentError as error:

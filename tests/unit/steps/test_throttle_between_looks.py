@@ -7,15 +7,26 @@ from functools import partial
 import pytest
 from tests.steps_lab import ProcessDiedError, move
 from tests.unit.steps.test_two_tries import FROM_THROTTLE
-from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, OURS, at_full_speed, rate, set_by_hand
+from tests.unit.steps.throttle_lab import (
+    MOVES,
+    ORDERS_0,
+    OURS,
+    at_full_speed,
+    delete_every_throttle,
+    fall_behind,
+    rate,
+    set_by_hand,
+)
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ThrottleMissingError
-from kafka_reassignment.model import ConfigOperation, ConfigResource
+from kafka_reassignment.model import ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.sweep import sweep
+from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
 from kafka_reassignment.steps.throttling.throttle_configs import DECIDED_AGAIN
 
 pytestmark = pytest.mark.longer
@@ -262,3 +273,25 @@ def test_a_part_of_a_raise_that_waits_for_its_second_replaces_no_rate_that_anoth
     change_rate(submitted.context, asked_bytes_per_second=32_000_000)
     assert done
     assert rate(submitted, 3, FOLLOWER_RATE) == 2_000_000
+
+
+def test_a_throttle_of_moves_of_others_looks_after_what_it_has_taken_over_of_a_reassignment(submitted, cluster):
+    cluster.catch_up_all()
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas")
+    fall_behind(cluster, ORDERS_0, 3)
+    submitted.do("clear_throttle")
+    assert submitted.store.release(submitted.cluster_id, "r")
+    cluster.another_client().alter_reassignments({TopicPartition("orders", 2): (3, 5)})
+    throttle_in_flight(
+        submitted.context_of(submitted.store.record(submitted.cluster_id, "in_flight")),
+        CancelScope(("orders-2",)),
+        kafka_conn_id="kafka_eu",
+        asked_bytes_per_second=50_000_000,
+        allow_low=False,
+        by="ann",
+    )
+    assert rate(submitted, 3, FOLLOWER_RATE) == OURS, "what copies because of us keeps its rate"
+    delete_every_throttle(cluster)
+    swept(submitted)
+    assert not at_full_speed(cluster)
+    assert rate(submitted, 3, FOLLOWER_RATE) == OURS
