@@ -22,6 +22,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.throttling.kept_throttle import restore_or_raise
+from kafka_reassignment.steps.throttling.restore import adopt_debts
 
 LONGEST_HELD = timedelta(hours=1)
 """A step that needs the lock for some seconds, and has had it for so long, died with it: nobody else releases it."""
@@ -45,8 +46,9 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
     """Restore the throttle configs of every reassignment of this cluster that is over and still owes some.
 
     The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is
-    restored, because it pays the debts of earlier ones itself. What that one has in flight is made sure to be
-    throttled: its last task may have failed, or been stopped, and then nobody else looks. What still copies because of
+    restored, because it pays the debts of earlier ones itself. They are taken over for it where it has not done so. What
+    that one has in flight is made sure to be throttled: its last task may have failed, or been stopped, and then nobody
+    else looks. What still copies because of
     an earlier one keeps its throttle. A damaged object of one reassignment, or a move that never ends, keeps none of
     the others waiting.
 
@@ -65,9 +67,9 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
         dead = _died_with_the_lock(run, lock_owner)
         summaries = {r.reassignment_id: busy for r in owing}
-        for record in owing:
-            if record.reassignment_id == lock_owner.reassignment_id:
-                summaries[record.reassignment_id] += throttle_in_words(replace(run, record=record), RecordView(record))
+        own = replace(run, record=run.store.record(run.record.cluster_id, lock_owner.reassignment_id))
+        if _has_taken_over(own) or lock_owner.reassignment_id in summaries:
+            summaries[lock_owner.reassignment_id] = busy + throttle_in_words(own, RecordView(own.record))
         return Sweep(summaries, for_a_person=(*journals.damaged, *dead))
     for record in owing:
         with suppress(RecordDamagedError):  # named below, where it is paid
@@ -85,6 +87,16 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
         run.release_lock()
     left = tuple(r.reassignment_id for r in owing if not r.journal().is_settled)
     return Sweep(summaries, left, tuple(for_a_person))
+
+
+def _has_taken_over(own: RunContext) -> bool:
+    """Take over what is owed for the reassignment that has the lock, and return whether that was anything.
+
+    Its preflight may have died before it did. Then nobody else looks after what copies of the one that it supersedes.
+    """
+    with suppress(RecordDamagedError):  # its own tasks name it
+        return own.record.exists and not own.request.validate_only and bool(adopt_debts(own))
+    return False
 
 
 def _died_with_the_lock(run: RunContext, owner: ClusterLock) -> tuple[ReassignmentError, ...]:

@@ -22,6 +22,7 @@ from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ThrottleMissingError
 from kafka_reassignment.model import ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.steps import preflight as preflight_module
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
@@ -295,3 +296,22 @@ def test_a_throttle_of_moves_of_others_looks_after_what_it_has_taken_over_of_a_r
     swept(submitted)
     assert not at_full_speed(cluster)
     assert rate(submitted, 3, FOLLOWER_RATE) == OURS
+
+
+def test_what_was_superseded_is_looked_after_where_the_preflight_of_its_successor_has_died(
+    submitted, reassignment, cluster, monkeypatch
+):
+    def killed(run):
+        raise ProcessDiedError
+
+    monkeypatch.setattr(preflight_module, "adopt_debts", killed)
+    with pytest.raises(ProcessDiedError):
+        superseded_by_second(submitted, reassignment, throttle_mb_per_second=5)
+    delete_every_throttle(cluster)
+    second = submitted.store.record(submitted.cluster_id, "second")
+    swept = sweep(submitted.context_of(submitted.store.record(submitted.cluster_id, "sweep")), by="cron")
+    assert set(swept.summaries) == {"r", "second"}
+    assert not at_full_speed(cluster)
+    assert rate(submitted, 3, FOLLOWER_RATE) == 5_000_000
+    assert submitted.record.journal().is_over
+    assert second.journal().lists
