@@ -27,6 +27,7 @@ from kafka_reassignment.decisions.throttle import (
     ended,
     is_cleared,
     throttle_for,
+    unseen_of,
     without_older,
 )
 from kafka_reassignment.decisions.throttle.journal import Earlier, union
@@ -242,6 +243,23 @@ def test_what_two_tries_have_under_way_alike_stays_until_both_have_ended() -> No
         pass
     assert is_cleared(cluster.journal, "first", cluster.began_with["first"])
     assert list(first) == [], "and it changes nothing"
+
+
+def test_of_a_setting_only_what_is_not_seen_yet_stays_under_way() -> None:
+    cluster = Cluster()
+    steps, other = cluster.set_it("slow"), cluster.set_it("other")
+    next(steps), next(other)
+    broker = ConfigResource.broker(3)
+    before = cluster.configs.describe([broker])
+    next(steps), next(steps)
+    journal, seen = cluster.journal, {**cluster.configs.describe(cluster.journal.resources), **before}
+    unseen = unseen_of(journal, "slow", seen)
+    assert unseen == {broker}
+    left, came_too_late = ended(journal, "slow", cluster.began_with["slow"], unseen=unseen)
+    assert not came_too_late
+    assert {u.setting: u.resources for u in left.underway} == {"other": frozenset(journal.resources), "slow": {broker}}
+    none_seen = ended(journal, "slow", cluster.began_with["slow"], unseen=journal.resources)
+    assert none_seen == (journal, False), "both go on to share it"
 
 
 def test_what_a_journal_has_forgotten_is_judged_by_the_one_that_its_setting_began_with() -> None:
