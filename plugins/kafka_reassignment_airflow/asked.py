@@ -10,6 +10,7 @@ from airflow.sdk import Context
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError, name_some
+from kafka_reassignment.request.reassignment import GROUPS, names_in
 from kafka_reassignment_airflow.arguments import NOTHING, OF_OTHER_PROVIDERS, read_request
 from kafka_reassignment_airflow.base import translate_errors
 
@@ -46,12 +47,15 @@ def _not_known(unknown: list[str], known: list[str]) -> list[str]:
 def fields_of_request(request: Mapping[str, Any] | str, kafka_conn_id: str, context: Context) -> dict[str, Any]:
     """Return the fields of a request, with the connection of the task that reads it.
 
+    Where the conf gives an object such as ``maintenance``, the form's defaults of what is in it are left out: they would
+    take the place of what is asked for.
+
     Raises:
         InvalidRequestError: it is no object, or asks for another connection.
     """
     fields = read_request(request)
     named = fields.get(CONNECTION)
-    if named not in (*NOTHING, kafka_conn_id) and not _is_filled_in(named, context):
+    if named not in (*NOTHING, kafka_conn_id) and not _is_default(CONNECTION, named, context):
         raise InvalidRequestError(
             f"The request asks for the Kafka connection {str(named)[:60]!r}, expected that of the task, {kafka_conn_id!r}: it would "
             "be carried out on another cluster than was asked for. Nothing was done",
@@ -60,13 +64,15 @@ def fields_of_request(request: Mapping[str, Any] | str, kafka_conn_id: str, cont
                 "kafka_conn_id='{{ params.kafka_conn_id }}'"
             ),
         )
-    return {**fields, CONNECTION: kafka_conn_id}
+    in_objects = {name for group in GROUPS if group in _conf(context) for name in names_in(group)}
+    asked = {n: value for n, value in fields.items() if n not in in_objects or not _is_default(n, value, context)}
+    return {**asked, CONNECTION: kafka_conn_id}
 
 
-def _is_filled_in(named: object, context: Context) -> bool:
-    """Whether a connection is the default of the form's field, in which nobody has written anything."""
+def _is_default(name: str, value: object, context: Context) -> bool:
+    """Whether a value is the default of the form's field, in which nobody has written anything."""
     params = context.get("params") or {}
-    return CONNECTION not in _conf(context) and CONNECTION in params and params[CONNECTION] == named
+    return name not in _conf(context) and name in params and params[name] == value
 
 
 def _conf(context: Context) -> Mapping[str, Any]:

@@ -66,6 +66,11 @@ INPUTS: Mapping[str, tuple[str, ...]] = {"limits": ("pace",)}
 """What such a model takes but does not keep."""
 
 
+def names_in(group: str) -> tuple[str, ...]:
+    """Return the names of the fields in one of ``GROUPS``, by which they may be given beside the others."""
+    return (*GROUPS[group].model_fields, *INPUTS.get(group, ()))
+
+
 class ReassignmentRequest(BaseModel):
     """One request. Fields a job does not use must be left empty."""
 
@@ -255,15 +260,25 @@ class ReassignmentRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever was sent
-        """Accept limits, auto rate and maintenance windows flat, as a form shows them, beside the other fields."""
+        """Accept limits, auto rate and maintenance windows flat, as a form shows them, beside the other fields.
+
+        Raises:
+            ValueError: a field is given in both ways, with two values: nobody can tell which one is meant.
+        """
         if not isinstance(fields, dict):
             return fields
         gathered = dict(fields)
-        for name, model in GROUPS.items():
-            names = [*model.model_fields, *INPUTS.get(name, ())]
-            flat = {key: gathered.pop(key) for key in names if key in fields}
-            if flat and isinstance(fields.get(name, {}), dict):
-                gathered[name] = fields.get(name, {}) | flat
+        for group in GROUPS:
+            flat = {name: gathered.pop(name) for name in names_in(group) if name in fields}
+            inside = fields.get(group, {})
+            if not flat or not isinstance(inside, dict):
+                continue
+            for name, value in flat.items():
+                if inside.get(name) not in (None, value):
+                    raise ValueError(
+                        f"'{name}' is given twice: {str(value)[:60]!r}, and {str(inside[name])[:60]!r} in '{group}'; give it once"
+                    )
+            gathered[group] = inside | flat
         return gathered
 
     @field_validator("brokers", "exclude_brokers", "topics", "exclude_topics")
