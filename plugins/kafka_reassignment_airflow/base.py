@@ -32,7 +32,7 @@ from kafka_reassignment_airflow.form.words import in_form_words
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.links import LINKS
 from kafka_reassignment_airflow.metrics import publish
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, task_name
 from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
 from kafka_reassignment_airflow.triggers.batch import BatchTrigger
 from kafka_reassignment_airflow.urls import Opened
@@ -163,9 +163,11 @@ class ReassignmentStepOperator(BaseOperator):
             return True
 
     def has_task(self, task_id: str, reassignment_id: str, context: Context) -> bool:
-        """Whether the run of a reassignment has a task; that of a step in another run is taken to have all of them."""
+        """Whether the run of a reassignment has a task of this name; that of a step in another run is taken to have all of them."""
         dag = self.get_dag()
-        return dag is None or context["dag_run"].run_id != reassignment_id or bool(dag.has_task(task_id))
+        if dag is None or context["dag_run"].run_id != reassignment_id:
+            return True
+        return any(task_id in (known, task_name(known)) for known in dag.task_ids)
 
     def tasks_before(self, context: Context) -> TasksBefore:
         """Return which tasks before this one in its run have not ended well."""

@@ -1,4 +1,4 @@
-"""Names of the DAGs and of their runs, and the conf of runs that others trigger."""
+"""Names of the DAGs, of their runs and tasks, and the conf of runs that others trigger."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ __all__ = [
     "refuse_long_id",
     "roll_back_conf",
     "roll_back_run_id",
+    "task_name",
 ]
 
 ABOUT_OTHERS = frozenset(
@@ -67,6 +68,11 @@ BATCH_SEPARATOR = "__"
 def batch_run_id(reassignment_id: str, batch: int) -> str:
     """Return the run id of a batch: the same for each try, so that no batch is started twice."""
     return f"{reassignment_id}{BATCH_SEPARATOR}{batch:04d}"
+
+
+def task_name(task_id: str) -> str:
+    """Return the name of a task: its id without the prefix of the task groups that it is in."""
+    return task_id.rpartition(".")[2]
 
 
 def roll_back_run_id(run_id: str) -> str:

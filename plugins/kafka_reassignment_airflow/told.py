@@ -33,7 +33,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.record.record import Record
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.provider_info import SECTION
-from kafka_reassignment_airflow.runs import ABOUT_OTHERS, MAINTENANCE_DAG_ID, reassignment_of_run
+from kafka_reassignment_airflow.runs import ABOUT_OTHERS, MAINTENANCE_DAG_ID, reassignment_of_run, task_name
 from kafka_reassignment_airflow.settings import setting
 from kafka_reassignment_airflow.urls import Opened, list_url, page_url
 
@@ -169,7 +169,7 @@ def tell_failure(context: Context) -> None:
     cause = error.__context__ if isinstance(error, AirflowFailException) else error
     ti, run_id = context["ti"], str(context["dag_run"].run_id)
     if isinstance(cause, StoppedError) or (
-        isinstance(cause, BatchIncompleteError) and ti.task_id == "start_next_batch"
+        isinstance(cause, BatchIncompleteError) and task_name(ti.task_id) == "start_next_batch"
     ):
         return
     about = _about(context)

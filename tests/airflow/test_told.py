@@ -357,8 +357,9 @@ def test_a_maintenance_window_that_opens_nothing_is_told_with_a_link_to_the_list
     [
         ("sense_isr_catch_up", StoppedError("stopped by ann")),
         ("start_next_batch", BatchIncompleteError("not finished")),
+        ("move.start_next_batch", BatchIncompleteError("not finished")),
     ],
-    ids=["a stop by a person", "what failed before"],
+    ids=["a stop by a person", "what failed before", "in a task group"],
 )
 def test_what_is_known_already_is_not_told_as_a_failure(told, task_id, error):
     sent = told()

@@ -68,7 +68,8 @@ def preflight(
         requested_by: who asks for it.
         asked_at: when, in UTC; what has taken the lock since is not superseded. A rerun has the same time. Now where
             None.
-        batch_dag_id: the DAG of its batches, where they are runs of their own; that of the project where None.
+        batch_dag_id: the DAG of its batches, where they are runs of their own; where None that of the project, if the run
+            has start_batches.
 
     Raises:
         OtherAirflowError: another Airflow has begun a reassignment of this id.
@@ -113,7 +114,7 @@ def preflight(
             requested_by=requested_by,
             instance=run.instance,
             request=request,
-            batch_dag_id=(batch_dag_id or BATCH_DAG_ID) if run.has_task("start_batches") else None,
+            batch_dag_id=batch_dag_id or (BATCH_DAG_ID if run.has_task("start_batches") else None),
         )
         superseded = _owner_to_supersede(run, request, asked_at)
         if run.record.frozen_plan() is None:

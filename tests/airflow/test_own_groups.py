@@ -1,0 +1,77 @@
+"""DAGs of one's own whose steps are in task groups, or whose reassignment has an id of its own."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import DAG, TaskGroup
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import Clock, Run
+from upath import UPath
+
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment_airflow.operators.reassignment import (
+    ApprovePlanOperator,
+    PreflightOperator,
+    StartBatchesOperator,
+)
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID
+
+pytestmark = pytest.mark.quick
+
+ASKED = {"job": "rebalance", "throttle_mb_per_second": 50}
+GROUPED = pytest.mark.parametrize("prefix", [False, True], ids=["plain names", "names of a task group"])
+
+
+def run_of(run_id):
+    return SimpleNamespace(run_id=run_id, run_after=None, conf={}, triggering_user_name="ann", run_type="manual")
+
+
+def begin(dag, folder, cluster_id, clock, run_id="scheduled__1"):
+    """What the preflight of a DAG does for a cluster."""
+    cluster = FakeCluster(cluster_id=cluster_id)
+    cluster.create_topic("orders", [(1, 2)])
+    lab = Run(cluster, folder, [], reassignment_id=f"lab-{cluster_id}", clock=clock)
+    lab.store.release(cluster_id, lab.reassignment_id)
+    context = {"dag_run": run_of(run_id), "params": {}}
+    [task] = [t for t in dag.tasks if isinstance(t, PreflightOperator)]
+    run = replace(
+        lab.context_of(lab.store.record(cluster_id, run_id)),
+        has_task=lambda name: task.has_task(name, run_id, context),
+    )
+    task.run_step(run, context)
+
+
+@GROUPED
+@pytest.mark.parametrize("batch_dag_id", [BATCH_DAG_ID, None])
+def test_a_second_reassignment_of_an_id_is_refused_where_batches_are_runs(tmp_path, prefix, batch_dag_id):
+    """Both would have the batch run scheduled__1__0001: the later one takes the other cluster's batch for its own."""
+    with DAG("night_move", schedule=None) as dag, TaskGroup("move", prefix_group_id=prefix):
+        PreflightOperator(task_id="preflight", request=ASKED, batch_dag_id=batch_dag_id)
+        StartBatchesOperator(task_id="start_batches")
+    folder, clock = UPath(tmp_path), Clock()
+    begin(dag, folder, "a", clock)
+    clock.sleep(60)
+    with pytest.raises(InvalidRequestError, match="the runs of their batches would have the same ids"):
+        begin(dag, folder, "b", clock)
+
+
+def test_batches_are_runs_of_the_dag_that_is_named_whatever_starts_them(tmp_path):
+    with DAG("night_move", schedule=None) as dag:
+        PreflightOperator(task_id="preflight", request=ASKED, batch_dag_id="night_batches")
+        StartBatchesOperator(task_id="begin_batches", trigger_dag_id="night_batches")
+    folder, clock = UPath(tmp_path), Clock()
+    begin(dag, folder, "a", clock)
+    clock.sleep(60)
+    with pytest.raises(InvalidRequestError, match="the runs of their batches would have the same ids"):
+        begin(dag, folder, "b", clock)
+
+
+@GROUPED
+def test_a_task_in_a_group_is_known_by_its_name(prefix):
+    """Advice is to give the DAG a task 'approve' otherwise."""
+    with DAG("night_move", schedule=None), TaskGroup("all"), TaskGroup("move", prefix_group_id=prefix):
+        plan = PreflightOperator(task_id="preflight", request=ASKED)
+        ApprovePlanOperator(task_id="approve", subject="?", task_display_name="A person approves")
+    known = {name: plan.has_task(name, "r", {"dag_run": run_of("r")}) for name in ("approve", "start_batches", "move")}
+    assert known == {"approve": True, "start_batches": False, "move": False}
