@@ -170,15 +170,21 @@ class ReassignmentStepOperator(BaseOperator):
         return any(task_id in (known, task_name(known)) for known in dag.task_ids)
 
     def tasks_before(self, context: Context) -> TasksBefore:
-        """Return which tasks before this one in its run have not ended well."""
-        run_id = context["dag_run"].run_id
-        states = context["ti"].get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
-        before = self.get_flat_relative_ids(upstream=True)
+        """Return which tasks before this one in its run have not ended well; of those in its own mapped group, its own index counts."""
+        run_id, ti = context["dag_run"].run_id, context["ti"]
+        states = ti.get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
+        before, group = self.get_flat_relative_ids(upstream=True), self.get_closest_mapped_task_group()
+
+        def states_of(task: BaseOperator | MappedOperator) -> set[str | None]:
+            if group is not None and task.get_closest_mapped_task_group() is group:
+                return {states.get(f"{task.task_id}_{ti.map_index}")}
+            return _states_of(task, states)
+
         tasks = [t for t in self.dag.topological_sort() if t.task_id in before]
-        steps = [t.task_id for t in tasks if isinstance(t, ReassignmentStepOperator)]
+        steps = [t for t in tasks if isinstance(t, ReassignmentStepOperator)]
         return TasksBefore(
-            failed=tuple(t.task_id for t in tasks if FAILED & _states_of(t, states)),
-            not_done=tuple(step for step in steps if states.get(step) != TaskInstanceState.SUCCESS),
+            failed=tuple(t.task_id for t in tasks if FAILED & states_of(t)),
+            not_done=tuple(step.task_id for step in steps if states_of(step) != {TaskInstanceState.SUCCESS}),
         )
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:

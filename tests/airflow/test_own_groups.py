@@ -4,16 +4,22 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk import DAG, TaskGroup
+from airflow.sdk import DAG, TaskGroup, task_group
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Clock, Run
 from upath import UPath
 
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import InvalidRequestError, VerificationError
+from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment_airflow.operators.reassignment import (
     ApprovePlanOperator,
+    ElectLeadersOperator,
     PreflightOperator,
+    ReportOperator,
     StartBatchesOperator,
+    VerifyOperator,
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 
@@ -75,3 +81,50 @@ def test_a_task_in_a_group_is_known_by_its_name(prefix):
         ApprovePlanOperator(task_id="approve", subject="?", task_display_name="A person approves")
     known = {name: plan.has_task(name, "r", {"dag_run": run_of("r")}) for name in ("approve", "start_batches", "move")}
     assert known == {"approve": True, "start_batches": False, "move": False}
+
+
+@pytest.fixture
+def report_of(two_batches):
+    """The report of one index of a mapped group, a cluster each, whose tasks have these states; all is verified."""
+    with DAG("many_clusters", schedule=None) as dag:
+
+        @task_group
+        def one(conn):
+            elect = ElectLeadersOperator(task_id="elect_leaders", kafka_conn_id=conn)
+            elect >> VerifyOperator(task_id="verify", kafka_conn_id=conn) >> ReportOperator(task_id="report")
+
+        one.expand(conn=["kafka_a", "kafka_b"])
+    run = two_batches()
+    run.run_batches()
+    elect_leaders(run.context)
+
+    def report(index, *, is_verified=True, **states):
+        if is_verified:
+            verify(run.context)
+        ti = SimpleNamespace(
+            dag_id=dag.dag_id,
+            task_id="one.report",
+            map_index=index,
+            try_number=1,
+            get_task_states=lambda *, run_ids, **_: {run_ids[0]: {f"one.{name}": s for name, s in states.items()}},
+        )
+        context = {"ti": ti, "dag_run": run_of("r"), "outlet_events": {}}
+        return dag.get_task("one.report").run_step(run.context, context)
+
+    return report
+
+
+ENDED = {"elect_leaders_0": "success", "elect_leaders_1": "success", "verify_0": "success", "verify_1": "failed"}
+
+
+def test_a_report_in_a_mapped_group_is_about_its_own_index(report_of):
+    """The failure of another cluster's verify would keep this cluster red, and locked for nothing."""
+    with pytest.raises(VerificationError, match=r"one.verify failed"):
+        report_of(1, **ENDED)
+    assert "batches: 2" in report_of(0, **ENDED)
+
+
+def test_advice_in_a_mapped_group_names_the_step_that_its_own_index_has_not_done(report_of):
+    with pytest.raises(VerificationError, match="not verified") as e:
+        report_of(0, is_verified=False, **ENDED | {"verify_0": "skipped", "elect_leaders_1": "skipped"})
+    assert e.value.advice == (Rerun("one.verify"),)
