@@ -47,8 +47,8 @@ def _not_known(unknown: list[str], known: list[str]) -> list[str]:
 def fields_of_request(request: Mapping[str, Any] | str, kafka_conn_id: str, context: Context) -> dict[str, Any]:
     """Return the fields of a request, with the connection of the task that reads it.
 
-    Where the conf gives an object such as ``maintenance``, the form's defaults of what is in it are left out: they would
-    take the place of what is asked for.
+    Where an object such as ``maintenance`` is asked for, the form's defaults of what is in it are left out: they would take
+    its place.
 
     Raises:
         InvalidRequestError: it is no object, or asks for another connection.
@@ -64,7 +64,7 @@ def fields_of_request(request: Mapping[str, Any] | str, kafka_conn_id: str, cont
                 "kafka_conn_id='{{ params.kafka_conn_id }}'"
             ),
         )
-    in_objects = {name for group in GROUPS if group in _conf(context) for name in names_in(group)}
+    in_objects = {name for group in GROUPS if group in fields for name in names_in(group)}
     asked = {n: value for n, value in fields.items() if n not in in_objects or not _is_default(n, value, context)}
     return {**asked, CONNECTION: kafka_conn_id}
 

@@ -5,12 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG, TaskGroup, task_group
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Clock, Run
 from upath import UPath
 
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import InvalidRequestError, VerificationError
+from kafka_reassignment.steps.base.waiting import Waiting
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.verify import verify
 from kafka_reassignment_airflow.operators.reassignment import (
@@ -22,6 +24,7 @@ from kafka_reassignment_airflow.operators.reassignment import (
     VerifyOperator,
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
+from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor, KeepThrottleSensor
 
 pytestmark = pytest.mark.quick
 
@@ -128,3 +131,48 @@ def test_advice_in_a_mapped_group_names_the_step_that_its_own_index_has_not_done
     with pytest.raises(VerificationError, match="not verified") as e:
         report_of(0, is_verified=False, **ENDED | {"verify_0": "skipped", "elect_leaders_1": "skipped"})
     assert e.value.advice == (Rerun("one.verify"),)
+
+
+@pytest.fixture
+def throttled(two_batches, monkeypatch):
+    """A throttle is in the journal, as one that was taken over; and the states of the tasks of the DAG."""
+    states = {}
+    monkeypatch.setattr(
+        RuntimeTaskInstance,
+        "get_ti_count",
+        staticmethod(lambda *, task_ids, states=(), of=states, **_: sum(of.get(t) in states for t in task_ids)),
+    )
+    run = two_batches()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    return run, states
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["in the same group", "in a group around it"])
+@GROUPED
+def test_the_throttle_is_kept_no_longer_than_until_the_task_of_its_own_group_has_ended(throttled, prefix, inner):
+    """plan has failed, so wait_for_batches never looks; the run would not turn red while a copy stands still."""
+    run, states = throttled
+    with DAG("night_move", schedule=None), TaskGroup("move", prefix_group_id=prefix):
+        batches = BatchesSensor(task_id="wait_for_batches")
+        with TaskGroup("begin", prefix_group_id=inner):
+            keep = KeepThrottleSensor(task_id="keep_throttle")
+    states[batches.task_id] = "scheduled"
+    assert isinstance(keep.look(run.context, run.clock.now, None), Waiting)
+    states[batches.task_id] = "upstream_failed"
+    assert not isinstance(keep.look(run.context, run.clock.now, None), Waiting)
+    waits = {"actor": {}, "started_at": "", "deadline": "", "poll_seconds": 5}
+    assert keep.trigger(run.context, **waits).until_task_id == batches.task_id
+
+
+def test_a_throttle_that_no_task_of_the_dag_looks_after_is_refused(throttled):
+    run, _ = throttled
+    with DAG("night_move", schedule=None):
+        keep = KeepThrottleSensor(task_id="keep_throttle")
+        with TaskGroup("move"):
+            BatchesSensor(task_id="wait_for_batches")
+    with pytest.raises(
+        InvalidRequestError, match="'until_task_id' is 'wait_for_batches', expected a task of night_move"
+    ):
+        keep.look(run.context, run.clock.now, None)
+    keep.until_task_id = "move.wait_for_batches"
+    assert isinstance(keep.look(run.context, run.clock.now, None), Waiting)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.waiting import SizeSamples, WaitResult
 from kafka_reassignment_airflow.base import DeferringStepOperator
@@ -55,7 +57,8 @@ class KeepThrottleSensor(DeferringStepOperator):
     look tries again. Leaves nothing behind but the throttle, which the journal has.
 
     :param until_task_id: the task of the same run that looks after the throttle next; this one ends when that one runs,
-        or has ended without (templated).
+        or has ended without (templated). Its whole id, or its name in the same task group or one around it; refused
+        where the DAG has no such task.
     """
 
     template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "until_task_id")
@@ -69,13 +72,31 @@ class KeepThrottleSensor(DeferringStepOperator):
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once."""
-        return look_at_throttle(run, self.until_task_id)
+        return look_at_throttle(run, self._until())
 
     def trigger(self, run: RunContext, **waiting: Any) -> ThrottleTrigger:
         """Return the trigger that goes on looking."""
         return ThrottleTrigger(
             kafka_conn_id=self.kafka_conn_id,
             reassignment_id=run.record.reassignment_id,
-            until_task_id=self.until_task_id,
+            until_task_id=self._until(),
             **waiting,
+        )
+
+    def _until(self) -> str:
+        """Return the id of the task that looks after the throttle next, the nearest one of that name.
+
+        Raises:
+            InvalidRequestError: the DAG has none. Nothing would ever end the wait, and the run would not turn red.
+        """
+        group = self.task_group
+        while group is not None:
+            task_id = group.child_id(self.until_task_id)
+            if self.dag.has_task(task_id):
+                return str(task_id)
+            group = group.parent_group
+        raise InvalidRequestError(
+            f"The argument 'until_task_id' is {self.until_task_id!r}, expected a task of {self.dag_id}, which looks after the "
+            "throttle next; found none",
+            Correct("name the BatchesSensor of the DAG, or the first task that looks at the throttle"),
         )
