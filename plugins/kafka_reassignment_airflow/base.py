@@ -94,6 +94,8 @@ class ReassignmentStepOperator(BaseOperator):
     """What this try is about, once the cluster has answered."""
     is_of_reassignment: ClassVar[bool] = True
     """Whether its record is that of a reassignment, which has a page."""
+    begins_reassignment: ClassVar[bool] = False
+    """Whether it opens the record, so that the other steps are tasks of its DAG, or of runs that these start."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class ReassignmentStepOperator(BaseOperator):
         super().__init__(**kwargs)
         self.kafka_conn_id = kafka_conn_id
         self.reassignment_id = reassignment_id
-        self._is_of_own_run = reassignment_id == OWN_RUN
+        self._named = reassignment_id  # before a template is rendered
 
     def execute(self, context: Context) -> Any:
         """Open the run and execute the step; its result goes to XCom."""
@@ -165,9 +167,14 @@ class ReassignmentStepOperator(BaseOperator):
     def has_task(self, task_id: str, reassignment_id: str, context: Context) -> bool:
         """Whether the run of a reassignment has a task of this name; that of a step in another run is taken to have all of them."""
         dag = self.get_dag()
-        if dag is None or context["dag_run"].run_id != reassignment_id:
+        is_own = context["dag_run"].run_id == reassignment_id
+        if dag is None or not (is_own or any(self._is_begun_by(task) for task in dag.tasks)):
             return True
         return any(task_id in (known, task_name(known)) for known in dag.task_ids)
+
+    def _is_begun_by(self, task: object) -> bool:
+        """Whether a task of the same DAG begins the reassignment of this one: it names it in the same way."""
+        return isinstance(task, ReassignmentStepOperator) and task.begins_reassignment and task._named == self._named
 
     def tasks_before(self, context: Context) -> TasksBefore:
         """Return which tasks before this one in its run have not ended well; of those in its own mapped group, its own index counts."""
@@ -189,7 +196,7 @@ class ReassignmentStepOperator(BaseOperator):
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""
-        if self._is_of_own_run and not isinstance(self.reassignment_id, str):
+        if self._named == OWN_RUN and not isinstance(self.reassignment_id, str):
             return str(context["dag_run"].run_id)  # a native template made a number of it: of 2026_11_26 it is 20261126
         return str(self.reassignment_id)
 

@@ -15,9 +15,11 @@ from kafka_reassignment.errors import InvalidRequestError, VerificationError
 from kafka_reassignment.steps.base.waiting import Waiting
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.verify import verify
+from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
 from kafka_reassignment_airflow.operators.reassignment import (
     ApprovePlanOperator,
     ElectLeadersOperator,
+    PlanOperator,
     PreflightOperator,
     ReportOperator,
     StartBatchesOperator,
@@ -176,3 +178,32 @@ def test_a_throttle_that_no_task_of_the_dag_looks_after_is_refused(throttled):
         keep.look(run.context, run.clock.now, None)
     keep.until_task_id = "move.wait_for_batches"
     assert isinstance(keep.look(run.context, run.clock.now, None), Waiting)
+
+
+EAST = "{{ run_id }}__east"
+
+
+@pytest.fixture
+def of_own_id():
+    """A DAG without start_batches whose reassignment has an id of its own."""
+    with DAG("night_move", schedule=None) as dag:
+        PreflightOperator(task_id="preflight", request={}, reassignment_id=EAST)
+        PlanOperator(task_id="plan", reassignment_id=EAST)
+        ChangeRateOperator(task_id="slow_down", throttle_mb_per_second=5)
+    return dag
+
+
+def test_the_lock_of_a_reassignment_with_an_id_of_its_own_can_be_taken_again(of_own_id, two_batches):
+    """verify was red and has released it; start_batches, which takes it elsewhere, the DAG does not have."""
+    run, task = two_batches(reassignment_id="manual__1__east"), of_own_id.get_task("preflight")
+    run.store.release(run.cluster_id, "manual__1__east")
+    context = {"dag_run": run_of("manual__1"), "params": {}}
+    task.request = run.context.request.as_fields()
+    task.run_step(replace(run.context, has_task=lambda name: task.has_task(name, "manual__1__east", context)), context)
+    assert run.store.lock_owner(run.cluster_id).reassignment_id == "manual__1__east"
+
+
+def test_a_step_about_a_reassignment_of_another_run_takes_that_to_have_all_tasks(of_own_id):
+    context = {"dag_run": run_of("manual__1")}
+    of = {t.task_id: t.has_task("start_batches", "manual__1__east", context) for t in of_own_id.tasks}
+    assert of == {"preflight": False, "plan": False, "slow_down": True}

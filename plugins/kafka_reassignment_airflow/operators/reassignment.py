@@ -73,6 +73,7 @@ class PreflightOperator(ReassignmentStepOperator):
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "request", "batch_dag_id")
+    begins_reassignment = True
 
     def __init__(self, *, request: Mapping[str, Any] | str, batch_dag_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
