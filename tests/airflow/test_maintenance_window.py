@@ -162,6 +162,17 @@ def test_a_window_whose_variable_is_not_found_is_tried_again_and_not_green(monke
     assert chosen("null") == ["kafka_a"]
 
 
+@pytest.mark.parametrize("empty", [None, "", " "])
+def test_an_empty_field_means_the_variable_as_the_form_says(dags, monkeypatch, empty):
+    """Through the API or the command line it may be an empty text: a green run would open nothing."""
+    monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: [Backend(json.dumps(asked("kafka_a")))])
+    task = dags[MAINTENANCE_DAG_ID].get_task("choose_requests")
+    rendered = task.render_template(task.requests, {"params": {"requests": empty}})
+    assert chosen(rendered) == ["kafka_a"]
+    assert chosen(empty) == ["kafka_a"]
+    assert chosen("[]") == []
+
+
 @pytest.mark.parametrize("nothing", ["[]", ""])
 def test_nothing_is_asked_for_where_the_variable_says_so(monkeypatch, nothing):
     monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: [Backend(nothing)])

@@ -35,9 +35,9 @@ class ChooseRequestsOperator(BaseOperator):
     is left behind. The result is ``conf`` and ``trigger_run_id`` of the runs to trigger.
 
     :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON
-        of one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When None, those
-        of the Airflow variable ``kafka_maintenance_requests``, which is JSON or such a text; it has to be there, and
-        may be empty.
+        of one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When None or a
+        blank text, those of the Airflow variable ``kafka_maintenance_requests``, which is JSON or such a text; it has to
+        be there, and may be empty.
     """
 
     template_fields: Sequence[str] = ("requests",)
@@ -50,7 +50,8 @@ class ChooseRequestsOperator(BaseOperator):
         """Return the requests to open, each with the id of its run: the same one when this is run again and the request is the same."""
         with translate_errors(self.log):
             given = read_json(self.requests)
-            requests = given if given is not None else self._kept()
+            is_filled_in = given is not None and str(given).strip() != ""  # a field of the API may be an empty text
+            requests = given if is_filled_in else self._kept()
             if not requests:
                 self.log.info("Nothing is asked for: fill the Airflow variable '%s'", REQUESTS_VARIABLE)
                 return []
