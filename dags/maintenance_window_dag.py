@@ -4,8 +4,9 @@ When: `[kafka_reassignment] maintenance_schedule`, a cron expression on the cloc
 UTC); without it only by hand. What: the Airflow variable `kafka_maintenance_requests`: requests, one per cluster, as
 for `kafka_reassignment`, with the maintenance windows of each; a JSON list, or text with a line for each field. A
 reassignment that is not done when its window ends waits for the next one. A cluster that has one gets no second one
-before it has ended or was cancelled (`kafka_reassignment_cancel`). A large plan waits for an approval
-(`approve_from_gb`, `approve_from_hours`, and `approval_hours` of its request).
+before it has ended or was cancelled (`kafka_reassignment_cancel`). A scheduled run that is more than an hour late opens
+no request without windows. A large plan waits for an approval (`approve_from_gb`, `approve_from_hours`, and
+`approval_hours` of its request).
 """
 
 from __future__ import annotations

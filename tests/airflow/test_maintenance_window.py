@@ -4,7 +4,7 @@ import copy
 import json
 import logging
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -227,5 +227,52 @@ def test_a_run_is_opened_where_the_dag_is_not_paused(dags):
     )
     running = SimpleNamespace(get_dag=lambda _: SimpleNamespace(is_paused=False))
     with pytest.raises(DagRunTriggerException) as asked_for:
-        opens.execute({"ti": running})
+        opens.execute({"ti": running, "dag_run": SimpleNamespace(run_type="manual")})
     assert (asked_for.value.dag_run_id, asked_for.value.conf) == ("maintenance__window__3f2a90c1d7", {"job": "x"})
+
+
+SATURDAY = datetime(2026, 1, 17, 21, tzinfo=UTC)
+
+
+@pytest.fixture
+def open_at(dags, monkeypatch):
+    """Open a request, some time after a run was due; what is returned is the connection of the reassignment."""
+
+    def opened(late, run_type="scheduled", clear_number=0, **fields):
+        monkeypatch.setattr(maintenance_window, "utc_now", lambda: SATURDAY + late)
+        [item] = to_trigger(asked("kafka_a", **fields))
+        task = dags[MAINTENANCE_DAG_ID].get_task("open_reassignment")
+        opens = task.operator_class(task_id=task.task_id, trigger_dag_id=DAG_ID, **item)
+        run = SimpleNamespace(run_type=run_type, run_after=SATURDAY, clear_number=clear_number)
+        ti = SimpleNamespace(get_dag=lambda _: SimpleNamespace(is_paused=False))
+        with pytest.raises(DagRunTriggerException) as asked_for:
+            opens.execute({"ti": ti, "dag_run": run})
+        return asked_for.value.conf["kafka_conn_id"]
+
+    return opened
+
+
+def test_a_window_that_was_missed_is_not_opened_on_monday_morning(open_at):
+    """The DAG was paused over Saturday night so that nothing moves, or the scheduler was down."""
+    with pytest.raises(
+        AirflowFailException,
+        match=(
+            r"The window of 2026-01-17 21:00 UTC was missed by 36 h, and the request for the connection 'kafka_a' has no "
+            r"'Windows' \(windows\) .* Nothing was done\. Rerun open_reassignment if it may begin now"
+        ),
+    ):
+        open_at(timedelta(hours=36))
+
+
+@pytest.mark.parametrize(
+    ("late", "given"),
+    [
+        (timedelta(hours=1), {}),
+        (timedelta(hours=36), {"windows": ["sat 22:00-04:00"]}),
+        (timedelta(hours=36), {"run_type": "manual"}),
+        (timedelta(hours=36), {"clear_number": 1}),
+    ],
+    ids=["in time", "with windows that it waits for", "triggered by a person", "cleared by a person"],
+)
+def test_a_late_run_opens_what_waits_or_what_a_person_asks_for(open_at, late, given):
+    assert open_at(late, **given) == "kafka_a"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
@@ -18,12 +19,16 @@ from kafka_reassignment.errors import (
     VariableNotFoundError,
 )
 from kafka_reassignment.request import parse_request, written_requests
-from kafka_reassignment_airflow.arguments import read_json
+from kafka_reassignment.steps.base.context import utc_now
+from kafka_reassignment_airflow.arguments import read_json, read_request
 from kafka_reassignment_airflow.base import refuse_paused, translate_errors
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
 
 REQUESTS_VARIABLE = "kafka_maintenance_requests"
+
+LATEST = timedelta(hours=1)
+"""How late a scheduled run may open a request that has no windows: all tries of its tasks, take less by default."""
 
 
 class ChooseRequestsOperator(BaseOperator):
@@ -99,17 +104,35 @@ class ChooseRequestsOperator(BaseOperator):
 class OpenReassignmentOperator(TriggerDagRunOperator):
     """Trigger the run of one request; red while its DAG is paused, where runs would pile up in green.
 
-    Not by ``fail_when_dag_is_paused``: the standard provider before 1.14 refuses that in every Airflow 3. Safe to retry
+    Red as well where the window was missed: the scheduled run is more than an hour late, because its DAG was paused or
+    the scheduler down, and the request has no ``windows`` that it would wait for. A person who clears the run means it,
+    and opens it. Not by ``fail_when_dag_is_paused``: the standard provider before 1.14 refuses that in every Airflow 3. Safe to retry
     and to clear with ``skip_when_already_exists``. Left behind when it dies half-way: nothing, or the run.
 
     .. seealso:: :class:`~airflow.providers.standard.operators.trigger_dagrun.TriggerDagRunOperator` for the parameters.
     """
 
     def execute(self, context: Context) -> Any:
-        """Trigger the run, unless it would stay queued."""
+        """Trigger the run, unless it would stay queued, or begin long after its window."""
         with translate_errors(self.log):
             refuse_paused(context, self.trigger_dag_id, asked_by=self.task_id)
+            self._refuse_missed(context)
         return super().execute(context)
+
+    def _refuse_missed(self, context: Context) -> None:
+        run = context["dag_run"]
+        if run.run_type != "scheduled" or run.clear_number or (late := utc_now() - run.run_after) <= LATEST:
+            return
+        request = parse_request(dict(read_request(self.conf)))
+        if not request.maintenance.windows:
+            raise InvalidRequestError(
+                f"The window of {run.run_after:%Y-%m-%d %H:%M %Z} was missed by {late.total_seconds() / 3600:.0f} h, and the request for "
+                f"the connection '{request.kafka_conn_id}' has no 'windows' that it would wait for: it would begin now. Nothing was done",
+                Correct(
+                    f"rerun {self.task_id} if it may begin now, or leave it to the next window; with 'windows' in the request it "
+                    "waits by itself"
+                ),
+            )
 
 
 def _run_id(run_id: str, fields: Mapping[str, Any]) -> str:
