@@ -108,7 +108,7 @@ def test_the_looks_at_a_red_batch_ask_the_store_a_handful_of_times_however_often
         look_at_batches(context, BATCH_DAG_ID)
         with disk.counted() as calls:
             assert "has FAILED at clear_throttle" in look_at_batches(context, BATCH_DAG_ID).reason
-    assert calls == {"read": 7}
+    assert calls == {"read": 8}
 
 
 THROTTLED = ConfigResource.broker(3)
