@@ -23,11 +23,16 @@ class _Command(Versioned):
 
 
 class RunCommand(_Command):
-    """Stop the reassignment, or let it go on; the last command counts. ``superseded_by`` took its place, where one did."""
+    """Stop the reassignment, or let it go on; the last command counts.
+
+    ``superseded_by`` took its place, where one did. ``notes_taken_back``: what settles it notes what it takes back, as
+    earlier versions did not.
+    """
 
     stopped: bool
     reason: str = ""
     superseded_by: str = ""
+    notes_taken_back: bool = False
 
 
 class WithdrawCommand(_Command):
@@ -43,15 +48,14 @@ class SettledNote(Versioned):
     ``left_to_others`` are those that it has left as another client had changed or was moving them. What comes of either
     from then on is not this reassignment's doing. ``run_command`` is the number of the order to stop that holds then: a
     resume makes the note void. For partitions that were withdrawn it is None: they take no further part at all.
-    ``taken_back`` are those of several steps that are about to be brought to their original replicas; None in a file
-    that was written before there was this field.
+    ``taken_back`` are those of several steps that are about to be brought to their original replicas.
     """
 
     at: datetime
     ends: dict[str, tuple[int, ...]]
     run_command: int | None = None
     left_to_others: tuple[str, ...] = ()
-    taken_back: tuple[str, ...] | None = None
+    taken_back: tuple[str, ...] = ()
 
 
 class LimitsCommand(_Command):

@@ -63,11 +63,11 @@ class SettledNotes:
         new = {str(p): replicas for p, replicas in sorted(ends.items()) if str(p) not in known}
         theirs = tuple(str(p) for p in sorted(left_to_others) if str(p) not in left)
         if new or theirs:
-            self._notes.append(SettledNote(at=at, ends=new, run_command=stop, left_to_others=theirs, taken_back=()))
+            self._notes.append(SettledNote(at=at, ends=new, run_command=stop, left_to_others=theirs))
 
     def note_taken_back(self, partitions: Collection[TopicPartition], *, stop: int, at: datetime) -> None:
         """Note which partitions are about to be brought to their original replicas, with the order to stop of this number; once."""
-        known = {partition for note in self._held() for partition in note.taken_back or ()} if partitions else ()
+        known = {partition for note in self._held() for partition in note.taken_back} if partitions else ()
         if new := tuple(str(p) for p in sorted(partitions) if str(p) not in known):
             self._notes.append(SettledNote(at=at, ends={}, run_command=stop, taken_back=new))
 
@@ -88,10 +88,12 @@ class SettledNotes:
 
     def found_there(self) -> frozenset[str]:
         """Return the partitions that were settled when they were found, as ``partitions``: nothing was taken back of them."""
+        _, order = self._run_commands.last()
+        if order is None or not order.notes_taken_back:
+            return frozenset()
         # A successor orders a stop of its own after one that has taken something back.
-        taken_back = {partition for note in self._latest_first() for partition in note.taken_back or ()}
-        # What an earlier version has settled, it may have taken back.
-        return frozenset(p for note in self._held() if note.taken_back is not None for p in note.ends) - taken_back
+        taken_back = {partition for note in self._latest_first() for partition in note.taken_back}
+        return frozenset(p for note in self._held() for p in note.ends) - taken_back
 
     def times(self) -> dict[str, datetime]:
         """Return by partition when it was found settled, as ``partitions``."""

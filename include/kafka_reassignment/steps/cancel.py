@@ -12,6 +12,7 @@ from kafka_reassignment.decisions.samples import sample_of
 from kafka_reassignment.decisions.stuck import stuck_brokers
 from kafka_reassignment.errors import (
     InvalidRequestError,
+    RecordDamagedError,
     ThrottleInUseError,
     UnsafeDropError,
     name_some,
@@ -116,16 +117,29 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
 def _freed(run: RunContext, scope: CancelScope, planned: Collection[TopicPartition]) -> set[TopicPartition]:
     """Return the planned partitions that a cancel frees of another client's move: that is not to give up one's own.
 
-    One that an earlier call has freed is among them: the move may have ended since.
+    One that an earlier call has freed is among them, until it is submitted again: the move may have ended since.
     """
     if not scope.foreign:
         return set()
-    before = run.record.freed_partitions()
+    before = _freed_before(run)
     return (
         moves_of_others(run, RecordView(run.record), scope)
         .intersection(planned)
         .union(p for p in planned if str(p) in before)
     )
+
+
+def _freed_before(run: RunContext) -> set[str]:
+    """What earlier calls have freed, and no batch has begun with since."""
+    freed_at = {p: command.at for command in run.record.withdraw_commands.all() for p in command.freed}
+    recorded = RecordView(run.record)
+    plan = recorded.plan_in_force() if freed_at else None
+    for number in range(1, (plan.batches if plan else 0) + 1):
+        note = recorded.found(number)
+        for name in note.partitions if note is not None else ():
+            if name in freed_at and note is not None and note.at > freed_at[name]:
+                del freed_at[name]
+    return set(freed_at)
 
 
 def _order_to_stop(run: RunContext, scope: CancelScope, *, by: str, reason: str) -> None:
@@ -134,7 +148,7 @@ def _order_to_stop(run: RunContext, scope: CancelScope, *, by: str, reason: str)
     asked = any(command.stopped and command.is_of(run.actor) for command in run.record.run_commands.all())
     if asked or (own and run.record.has_joined_stop(own)):
         refuse_resumed(run, RecordView(run.record), scope)
-    order = RunCommand(at=run.now(), by=by, run_id=own, stopped=True, reason=reason)
+    order = RunCommand(at=run.now(), by=by, run_id=own, stopped=True, reason=reason, notes_taken_back=True)
 
     def decide(last: RunCommand | None) -> tuple[RunCommand | None, bool]:
         # A second order would make void what was settled since the first one.
@@ -144,6 +158,15 @@ def _order_to_stop(run: RunContext, scope: CancelScope, *, by: str, reason: str)
     joined = run.record.run_commands.change(decide)
     if joined and own and not asked:
         run.record.note_joined_stop(own)
+
+
+def _throttle_in_words(run: RunContext, recorded: RecordView) -> str:
+    """As ``throttle_in_words``; a damaged journal must not keep a move from being cancelled."""
+    try:
+        return throttle_in_words(run, recorded)
+    except RecordDamagedError as error:
+        run.log.warning("%s", error)
+        return f"; {error}"
 
 
 def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
@@ -157,7 +180,7 @@ def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
     with run.audited("cancel_moves") as event:
         recorded = RecordView(run.record)
         refuse_resumed(run, recorded, scope)
-        throttle_in_words(run, recorded)
+        _throttle_in_words(run, recorded)
         result, *_ = act(run, recorded, scope)
         event.facts, event.summary = dict(vars(result)), result.in_words
         _note_replicas_after(run, event, result)
@@ -179,7 +202,7 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     """
     recorded = RecordView(run.record)
     refuse_resumed(run, recorded, scope)
-    about_throttle = throttle_in_words(run, recorded)
+    about_throttle = _throttle_in_words(run, recorded)
     orders = orders_to_note(run, recorded, scope)
     result, decided, view = act(run, recorded, scope)
 
@@ -244,7 +267,7 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
         if not scope.is_whole or not run.record.exists:
             event.outcome, event.summary = "skipped", "the rest of the reassignment goes on under its throttle"
             return
-        throttle_in_words(run, recorded)
+        _throttle_in_words(run, recorded)
         stopped = stopped_steps(run, recorded, scope)
         decided = ending(run, recorded, stopped, confirmed_view(run, stopped.seen_steps), scope)
         waiting = decided.unsettled

@@ -27,6 +27,7 @@ from kafka_reassignment.steps.base.moves import (
 from kafka_reassignment.steps.base.recorded_batch import (
     begun_batch,
     planned_batch,
+    taken_up,
     taking_part,
     whole_batch,
     without,
@@ -116,13 +117,17 @@ def clear_throttle(run: RunContext, number: int) -> None:
 
 
 def _never_begun(recorded: RecordView, number: int) -> list[TopicPartition]:
-    """Return what a batch has left out, or found changed by others, though no try at it has begun with it: what copies of it is others'."""
+    """Return what a batch has found changed by others, or left out though no batch has begun with it: what copies of it is others'."""
     found, submitted = recorded.found(number), recorded.submitted(number)
     if found is None:
         return []
-    names = {*found.changed_by_others, *(submitted.left_out if submitted else ())}
-    begun = {p for note in recorded.record.found_notes(number).all() for p in note.partitions} if names else set()
-    return [TopicPartition.parse(p) for p in sorted(names - (begun - found.changed_by_others.keys()))]
+    # What was superseded may copy what is left out.
+    names = {*submitted.left_out} if submitted and not recorded.record.superseded() else set()
+    if names:
+        names -= {p for note in recorded.record.found_notes(number).all() for p in note.partitions}
+    if names:
+        names -= taken_up([recorded.record])
+    return [TopicPartition.parse(p) for p in sorted(names | found.changed_by_others.keys())]
 
 
 def _waits_for_a_cancel(

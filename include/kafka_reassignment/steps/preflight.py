@@ -216,7 +216,13 @@ def _stop(run: RunContext, owner: ClusterLock, by: str) -> str:
     run.record.note_superseded(owner.reassignment_id, run.now())
     other.run_commands.append(
         RunCommand(
-            at=run.now(), by=by, run_id=run.actor.run_id, stopped=True, reason=f"superseded by {own}", superseded_by=own
+            at=run.now(),
+            by=by,
+            run_id=run.actor.run_id,
+            stopped=True,
+            reason=f"superseded by {own}",
+            superseded_by=own,
+            notes_taken_back=True,
         )
     )
     run.log.warning(

@@ -35,7 +35,6 @@ from kafka_reassignment.decisions.throttle import (
 from kafka_reassignment.errors import (
     InvalidThrottleError,
     ReassignmentError,
-    RecordDamagedError,
     RecordError,
     RecordsMissingError,
     ThrottleMissingError,
@@ -172,7 +171,7 @@ def throttle_in_words(run: RunContext, recorded: RecordView) -> str:
     try:
         return keep_throttled(run, recorded, None)
     except ReassignmentError as error:
-        if not is_worth_a_retry(error) and not isinstance(error, RecordDamagedError):
+        if not is_worth_a_retry(error):
             raise
         run.log.warning("%s", error)
         return f"; {error}"

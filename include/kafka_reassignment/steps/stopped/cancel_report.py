@@ -8,7 +8,7 @@ from kafka_reassignment.advice import Advice, StartBrokers, advice_as_data, sent
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.decisions.moves import Phase
-from kafka_reassignment.errors import InvalidRequestError, UnsafeDropError, name_some
+from kafka_reassignment.errors import InvalidRequestError, UnsafeDropError, name_some, overtaken
 from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
@@ -21,6 +21,9 @@ from kafka_reassignment.steps.stopped.settled_notes import note_settled, orders_
 from kafka_reassignment.steps.stopped.stopped_steps import stopped_steps
 from kafka_reassignment.text import format_brokers
 
+RELEASE_TRIES = 3
+"""How often the lock is released that a late task takes again."""
+
 
 def report_stop(run: RunContext, scope: CancelScope) -> str:
     """Say where everything is now, release the cluster's lock when the whole was stopped, and return the text.
@@ -30,7 +33,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         UnsafeDropError: something is not settled; the lock is kept.
     """
     with run.audited("report_stop") as event:
-        lock = run.lock_number if run.record.exists else None
+        lock = run.lock_number if run.record.exists else 0
         recorded = RecordView(run.record)
         refuse_resumed(run, recorded, scope)
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
@@ -58,7 +61,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
             )
         if scope.is_whole and run.record.exists:
             _refuse_resumed_since(run, recorded, scope)
-            run.release_lock(seen=lock)
+            _release_lock(run, recorded, scope, lock)
             owner = run.lock_of_another()
             lines.append(
                 "the cluster is free for another reassignment"
@@ -69,6 +72,21 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         event.summary = "; ".join(lines[1:])
         event.facts = {"not_as_before": each} | ({"advice": advice_as_data(advice)} if advice else {})
         return "\n".join((*lines, *each))
+
+
+def _release_lock(run: RunContext, recorded: RecordView, scope: CancelScope, seen: int) -> None:
+    """Release the lock that was seen when the look began; one that a late task has taken again since only where nothing was resumed.
+
+    Raises:
+        InvalidRequestError: it was resumed.
+        OvertakenError: a task takes the lock again and again.
+    """
+    for _ in range(RELEASE_TRIES):
+        if run.release_lock(seen=seen) or not run.is_own(run.store.lock_owner(run.record.cluster_id)):
+            return
+        seen = run.lock_number
+        _refuse_resumed_since(run, recorded, scope)
+    raise overtaken("the lock of the cluster was taken again while it was released")
 
 
 def _refuse_resumed_since(run: RunContext, recorded: RecordView, scope: CancelScope) -> None:

@@ -20,6 +20,7 @@ from kafka_reassignment.decisions.throttle import (
     arrived,
     begun,
     changes_to_restore,
+    changes_to_throttle,
     listed_in,
     needed_replicas,
     owed_texts_but,
@@ -44,13 +45,13 @@ from kafka_reassignment.steps.base.moves import as_texts, format_reasons
 from kafka_reassignment.steps.base.view import CONFIRM_SECONDS, observe_replicas
 from kafka_reassignment.steps.left.left_over import to_end_moves
 from kafka_reassignment.steps.throttling.throttle_configs import (
+    Configs,
     ThrottleSetting,
     apply_changes,
     decided_on_what_is_there,
     describe_throttles,
     observe_listed,
     outcome_of,
-    setting_of,
     settled_configs,
     shown,
     str_change,
@@ -131,7 +132,7 @@ def restore_configs(run: RunContext, event: AuditDraft, *, of_others: Iterable[T
             _settle(run, journal, keep, clearing.changes)
             copying = _copying(run, journal, their_journals, not_ours)
             keep = copying.joined(in_place)
-            refused |= _put_back(run, journal, clearing.changes, keep)
+            refused |= _put_back(run, journal, clearing.changes, keep, seen)
         if clearing.has_unseen:
             run.sleep(CONFIRM_SECONDS)
         left = run.record.update_journal(partial(_left, run, keep, their_journals))
@@ -183,21 +184,28 @@ def _settle(run: RunContext, journal: Journal, keep: Needed, made: Collection[Co
 
 
 def _put_back(
-    run: RunContext, journal: Journal, taken: Collection[ConfigChange], needed: Needed
+    run: RunContext,
+    journal: Journal,
+    taken: Collection[ConfigChange],
+    needed: Needed,
+    before: Configs,
 ) -> dict[ConfigResource, Refusal]:
     """Put back what was just taken away though it is needed; return the refusals.
 
     It is journalled and decided on what is seen as every setting is: another client may have set a rate since, and
-    another try may have cleared the rest. What comes too late is owed again, and restored by the next pass.
+    another try may have cleared the rest. What shows still as it was ``before`` is gone all the same: brokers may be
+    behind. What comes too late is owed again, and restored by the next pass.
     """
     if not throttle_to_put_back(journal, taken, needed).resources:
         return {}
     name = str(uuid4())
 
     def journalled(latest: Journal) -> tuple[Journal, ThrottleSetting]:
-        setting = setting_of(run, name, throttle_to_put_back(latest, taken, needed), latest)
-        updated = begun(setting.journal, setting.changes, name, run.now())
-        return updated, replace(setting, journal=updated)
+        plan = throttle_to_put_back(latest, taken, needed)
+        seen = describe_throttles(run, plan.resources)
+        updated, changes = changes_to_throttle(plan, latest, _without(seen, taken, before))
+        updated = begun(updated, changes, name, run.now())
+        return updated, ThrottleSetting(name, plan, latest, updated, seen, tuple(changes))
 
     setting = run.record.update_journal(journalled)
     setting = decided_on_what_is_there(run, setting, lambda: run.record.update_journal(journalled))
@@ -206,6 +214,15 @@ def _put_back(
     refused = apply_changes(run, setting.changes)
     outcome_of(run, setting, refused)
     return refused
+
+
+def _without(seen: Configs, taken: Collection[ConfigChange], before: Configs) -> Configs:
+    """What is seen, without what was taken away and shows as it was before."""
+    old = {(c.resource, c.key): before.get(c.resource, {}).get(c.key) for c in taken}
+    return {
+        resource: {key: value for key, value in values.items() if old.get((resource, key)) != value}
+        for resource, values in seen.items()
+    }
 
 
 def _left(run: RunContext, keep: Needed, others: Collection[Journal], latest: Journal) -> tuple[Journal, Clearing]:
