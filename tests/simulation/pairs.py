@@ -70,10 +70,10 @@ IMPOSSIBLE: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ),
     (
         ("answer",),
-        (*BATCH_STEPS, "later batch", "batch red", "copying", "throttle in place", "throttle missing", "ending"),
+        (*BATCH_STEPS, "later batch", "copying", "throttle in place", "throttle missing", "ending"),
         "a question is asked before the first batch",
     ),
-    (("answer",), ("main red", "main green", "not locked"), "a run that asks has the lock and has not ended"),
+    (("answer",), ("main green", "not locked"), "a run that asks has the lock and has not ended"),
     (
         ("release_lock",),
         ("planning", "approval asked", "ending", "not locked", "nothing begun", "two reassignments"),
