@@ -276,10 +276,6 @@ class Record:
         """Return the partitions that were withdrawn: they take no further part."""
         return frozenset(p for command in self.withdraw_commands.all() for p in command.partitions)
 
-    def freed_partitions(self) -> frozenset[str]:
-        """Return the partitions that a cancel has freed of another client's move, and that keep their part."""
-        return frozenset(p for command in self.withdraw_commands.all() for p in command.freed)
-
     def approved_by(self, plan_hash: str) -> frozenset[str]:
         """Return the people who approved a plan."""
         return frozenset(approval.by for approval in self.approvals.all() if approval.plan_hash == plan_hash)

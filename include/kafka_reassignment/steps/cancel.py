@@ -91,7 +91,8 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             _order_to_stop(run, scope, by=by, reason=reason)
             event.summary = f"stopped by {by}" + (f": {reason}" if reason else "")
         else:
-            freed = _freed(run, scope, planned)
+            freed_before = _freed_before(run) if scope.foreign else set[str]()
+            freed = _freed(run, scope, planned, freed_before)
             # Of a finished one, only moves of others can be meant.
             taken_out = [] if scope.foreign and run.record.is_reported else [p for p in planned if p not in freed]
             withdrawn = run.record.withdrawn_partitions()
@@ -102,7 +103,7 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
                     "changed",
                     Correct("trigger the job roll_back with these topics to move them back"),
                 )
-            newly_freed = {str(p) for p in freed} - run.record.freed_partitions()
+            newly_freed = {str(p) for p in freed} - freed_before
             if new or (newly_freed and not run.record.is_reported):
                 command = WithdrawCommand(at=run.now(), by=by, partitions=new, freed=tuple(sorted(newly_freed)))
                 run.record.withdraw_commands.append(command)
@@ -114,19 +115,17 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
                 )
 
 
-def _freed(run: RunContext, scope: CancelScope, planned: Collection[TopicPartition]) -> set[TopicPartition]:
+def _freed(
+    run: RunContext, scope: CancelScope, planned: Collection[TopicPartition], before: Collection[str]
+) -> set[TopicPartition]:
     """Return the planned partitions that a cancel frees of another client's move: that is not to give up one's own.
 
-    One that an earlier call has freed is among them, until it is submitted again: the move may have ended since.
+    Those that an earlier call has freed are among them: the move may have ended since.
     """
     if not scope.foreign:
         return set()
-    before = _freed_before(run)
-    return (
-        moves_of_others(run, RecordView(run.record), scope)
-        .intersection(planned)
-        .union(p for p in planned if str(p) in before)
-    )
+    moved = moves_of_others(run, RecordView(run.record), scope)
+    return {p for p in planned if p in moved or str(p) in before}
 
 
 def _freed_before(run: RunContext) -> set[str]:
@@ -135,10 +134,9 @@ def _freed_before(run: RunContext) -> set[str]:
     recorded = RecordView(run.record)
     plan = recorded.plan_in_force() if freed_at else None
     for number in range(1, (plan.batches if plan else 0) + 1):
-        note = recorded.found(number)
-        for name in note.partitions if note is not None else ():
-            if name in freed_at and note is not None and note.at > freed_at[name]:
-                del freed_at[name]
+        if (note := recorded.found(number)) is not None:
+            begun = {p for p in note.partitions if p in freed_at and note.at > freed_at[p]}
+            freed_at = {p: at for p, at in freed_at.items() if p not in begun}
     return set(freed_at)
 
 
