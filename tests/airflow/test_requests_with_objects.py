@@ -1,10 +1,7 @@
 """Requests whose limits, auto rate or windows are in an object, as in the record, beside the defaults of the form."""
 
-from copy import deepcopy
-from types import SimpleNamespace
-
 import pytest
-from airflow.sdk.definitions._internal.types import ArgNotSet
+from tests.airflow.test_asked import fields_of
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import parse_request
@@ -20,20 +17,7 @@ def request_of(dags, monkeypatch):
     """The request that ``preflight`` of ``kafka_reassignment`` reads of a run with a conf."""
 
     def read(**conf):
-        asked = []
-        monkeypatch.setattr(
-            "kafka_reassignment_airflow.operators.reassignment.preflight",
-            lambda _run, fields, _by, **_at: asked.append(parse_request(fields)),
-        )
-        dag = dags["kafka_reassignment"]
-        task = deepcopy(dag.get_task("preflight"))
-        task.kafka_conn_id = "kafka_default"
-        shown = {k: None if isinstance(v, ArgNotSet) else v for k, v in dag.params.dump().items()} | conf
-        run = SimpleNamespace(run_id="r", run_after=None, conf=conf, triggering_user_name="ann", run_type="manual")
-        context = {"params": shown, "dag_run": run, "run_id": "r", "dag": dag}
-        task.request = task.render_template(task.request, context)
-        task.run_step(SimpleNamespace(record=SimpleNamespace(reassignment_id="r")), context)
-        return asked[0]
+        return parse_request(fields_of(monkeypatch, dags["kafka_reassignment"], conf))
 
     return read
 

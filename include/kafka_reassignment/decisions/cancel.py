@@ -170,7 +170,7 @@ def settling(
         steps: of the current batch, and of partitions between two batches.
         seen: what the cluster shows.
         wholes: the whole reassignment of partitions that take several steps (KIP-435).
-        theirs: steps that an earlier look has left to other clients: they are only told.
+        theirs: steps that an earlier look has left to other clients: they are only named.
         foreign_too: as in ``cancels``.
         onward: what is in between goes on to its target where both ends can be reached, so that no copy is lost.
         ends: at which end a partition is wanted, where that is known; it goes to another one only where it cannot reach

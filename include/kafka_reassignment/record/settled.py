@@ -59,8 +59,9 @@ class SettledNotes:
                 note holds for good.
             at: now, in UTC.
         """
-        known, left = self.partitions(), self.no_longer_ours()
+        known = self.partitions()
         new = {str(p): replicas for p, replicas in sorted(ends.items()) if str(p) not in known}
+        left = self.no_longer_ours() if left_to_others else frozenset[str]()
         theirs = tuple(str(p) for p in sorted(left_to_others) if str(p) not in left)
         if new or theirs:
             self._notes.append(SettledNote(at=at, ends=new, run_command=stop, left_to_others=theirs))

@@ -172,18 +172,14 @@ class RecordStore:
         series = self.lock(cluster_id)
         number, owner = series.last()
         while True:
+            new, how = lock, ", which supersedes the owner" if owner else ""
             if owner is not None and owner.is_of(lock.reassignment_id, lock.instance):
-                again = LockChange(owner=owner, at=lock.since, by=f"reassignment {lock.reassignment_id}, again")
-                if series.change_after(number, again):
-                    return owner
-                number += 1
-                owner = series.owner_at(number)
-                continue
-            if owner is not None and owner != instead_of:
+                new, how = owner, ", again"
+            elif owner is not None and owner != instead_of:
                 raise self.locked_by(owner, cluster_id, *then)
-            by = f"reassignment {lock.reassignment_id}" + (", which supersedes the owner" if owner else "")
-            if series.change_after(number, LockChange(owner=lock, at=lock.since, by=by)):
-                return lock
+            by = f"reassignment {lock.reassignment_id}{how}"
+            if series.change_after(number, LockChange(owner=new, at=lock.since, by=by)):
+                return new
             number += 1  # refused, so it is there, whether or not a listing shows it
             owner = series.owner_at(number)
 

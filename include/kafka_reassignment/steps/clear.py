@@ -125,7 +125,6 @@ def _never_begun(recorded: RecordView, number: int) -> list[TopicPartition]:
     names = {*submitted.left_out} if submitted and not recorded.record.superseded() else set()
     if names:
         names -= {p for note in recorded.record.found_notes(number).all() for p in note.partitions}
-    if names:
         names -= taken_up([recorded.record])
     return [TopicPartition.parse(p) for p in sorted(names | found.changed_by_others.keys())]
 

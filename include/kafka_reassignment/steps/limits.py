@@ -330,7 +330,7 @@ def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:
 
 
 def _still_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:
-    """The steps that are left open, but for those that a stop has settled since: these begin anew, by the limits of now."""
+    """The steps that are left open, but for those that a stop has settled since: these begin again, by the limits of now."""
     opened = still_open(recorded)
     settled = recorded.record.settled.no_longer_ours() if opened else frozenset[str]()
     return {p: it for p, it in opened.items() if str(p) not in settled}

@@ -1,14 +1,15 @@
 """Orderings of two writers, and faults of the store, after which the record or the lock must not say what is not so."""
 
-import logging
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_fixtures import *  # noqa: F403 - fixtures are found by name
 from tests.steps_lab import WHOLE, Run, StillWaiting, move, write_plan
+from tests.unit.record.test_audit import NOON, event, log_in
 from tests.unit.steps.left_open_lab import LATER, TO_4, TO_5, submitted_then_dead
+from tests.unit.steps.test_lock import REQUEST, context
 from tests.unit.steps.throttle_lab import delete_every_throttle, fall_behind
 from upath import UPath
 
@@ -22,14 +23,12 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import Refusal, TopicPartition
 from kafka_reassignment.record import audit
-from kafka_reassignment.record.audit import Actor, AuditEvent, AuditLog
 from kafka_reassignment.record.debts import CONNECTION, debts
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.approval import answered
-from kafka_reassignment.steps.base.context import RunContext
 from kafka_reassignment.steps.base.waiting import SizeSamples, Waiting
 from kafka_reassignment.steps.batch import submit_batch
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
@@ -40,22 +39,7 @@ from kafka_reassignment.steps.stopped.cancel_report import report_stop
 
 pytestmark = pytest.mark.quick
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
-
-
-def context(cluster, store, reassignment_id="new", instance=""):
-    return RunContext(
-        cluster=cluster,
-        store=store,
-        record=store.record("fake-cluster", reassignment_id),
-        actor=Actor(),
-        log=logging.getLogger("tests"),
-        now=lambda: NOON,
-        sleep=lambda _: None,
-        instance=instance,
-    )
 
 
 def free_cluster():
@@ -64,10 +48,11 @@ def free_cluster():
     return cluster
 
 
-def test_of_two_airflows_that_begin_one_run_id_at_one_moment_the_one_whose_request_counts_gets_the_lock(tmp_path):
+def of_two_airflows(folder):
+    """Two tries to begin one run id, of which the second finds out that the first one's request counts when it writes its own."""
     cluster = free_cluster()
     berlin, paris = (
-        context(cluster, RecordStore(UPath(tmp_path)), "maintenance__0", name) for name in ("berlin", "paris")
+        context(cluster, RecordStore(UPath(folder)), "maintenance__0", name) for name in ("berlin", "paris")
     )
     write = paris.record.write_request
 
@@ -76,6 +61,11 @@ def test_of_two_airflows_that_begin_one_run_id_at_one_moment_the_one_whose_reque
         return write(recorded)
 
     paris.record.write_request = after_berlin
+    return berlin, paris
+
+
+def test_of_two_airflows_that_begin_one_run_id_at_one_moment_the_one_whose_request_counts_gets_the_lock(tmp_path):
+    berlin, paris = of_two_airflows(tmp_path)
     with pytest.raises(OtherAirflowError):
         preflight(paris, REQUEST, "cron")
     preflight(berlin, REQUEST, "cron")
@@ -83,21 +73,11 @@ def test_of_two_airflows_that_begin_one_run_id_at_one_moment_the_one_whose_reque
 
 
 def test_the_lock_of_such_a_race_is_freed_by_a_stop(tmp_path):
-    cluster = free_cluster()
-    berlin, paris = (
-        context(cluster, RecordStore(UPath(tmp_path)), "maintenance__0", name) for name in ("berlin", "paris")
-    )
-    write = paris.record.write_request
-
-    def after_berlin(recorded):
-        berlin.record.write_request(recorded.model_copy(update={"instance": "berlin"}))
-        return write(recorded)
-
-    paris.record.write_request = after_berlin
+    berlin, paris = of_two_airflows(tmp_path)
     for run in (paris, berlin):
         with suppress(ReassignmentError):
             preflight(run, REQUEST, "cron")
-    stopping = context(cluster, RecordStore(UPath(tmp_path)), "maintenance__0", "berlin")
+    stopping = context(berlin.cluster, RecordStore(UPath(tmp_path)), "maintenance__0", "berlin")
     cancel.stop(stopping, WHOLE, by="bob")
     report_stop(stopping, WHOLE)
     assert stopping.store.lock_owner("fake-cluster") is None
@@ -169,37 +149,18 @@ def test_a_submission_does_not_hide_what_a_look_has_left_open_meanwhile(reassign
     assert run.record.submitted(1).left_open == left.left_open
 
 
-def event(step):
-    return AuditEvent(
-        sequence=0,
-        previous_hash="",
-        cluster_id="c",
-        reassignment_id="r",
-        step=step,
-        batch=1,
-        actor=Actor(),
-        started_at=NOON,
-        finished_at=NOON,
-        outcome="succeeded",
-        summary=step,
-    )
-
-
 def test_no_event_is_written_while_the_store_refuses_the_head_of_the_one_before(tmp_path, monkeypatch):
-    def log():
-        return AuditLog(UPath(tmp_path / "audit"), head=UPath(tmp_path / "heads" / "r.json"))
-
-    log().append(event("preflight"))
+    log_in(tmp_path).append(event("preflight"))
 
     def refuse(place, content):
         raise RecordUnavailableError("slow down")
 
     monkeypatch.setattr(audit, "write_object", refuse)
-    log().append(event("verify"))
+    log_in(tmp_path).append(event("verify"))
     with pytest.raises(RecordUnavailableError):
-        log().append(event("report"))
+        log_in(tmp_path).append(event("report"))
     monkeypatch.undo()
-    assert log().verify() == 2
+    assert log_in(tmp_path).verify() == 2
 
 
 def test_a_damaged_note_of_a_connection_keeps_no_other_debt_of_the_cluster_waiting(reassignment):

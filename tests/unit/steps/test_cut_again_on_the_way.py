@@ -111,8 +111,8 @@ def test_what_is_retried_and_in_flight_again_stays_in_its_batch_when_other_limit
     assert run.replicas()["orders-0"] == (3, 4)
 
 
-@pytest.mark.parametrize("cut_again", [False, True])
-def test_what_others_have_moved_before_a_batch_that_was_cut_again_is_not_rolled_back(reassignment, cut_again):
+def begun_again(reassignment, *, cut_again):
+    """Stopped in its first batch, and resumed; that has the partition of the second one then, where it was cut again."""
     to_3, to_4 = move("orders", 0, (1, 2), (3, 2)), move("orders", 1, (2, 3), (4, 3))
     run = reassignment([to_3], [to_4])
     run.do_all("admit", "set_throttle", "submit_batch")
@@ -121,6 +121,12 @@ def test_what_others_have_moved_before_a_batch_that_was_cut_again_is_not_rolled_
         change_limits(run.context, {"partition_movements": 3}, by="bob")
     resume(run.context, by="ann")
     assert run.start() == 1
+    return run
+
+
+@pytest.mark.parametrize("cut_again", [False, True])
+def test_what_others_have_moved_before_a_batch_that_was_cut_again_is_not_rolled_back(reassignment, cut_again):
+    run = begun_again(reassignment, cut_again=cut_again)
     made_by_others(run, ORDERS_1, 4, 3)  # to its target, before anything of it was submitted
     run.run_batches()
     run.finish()
@@ -130,14 +136,7 @@ def test_what_others_have_moved_before_a_batch_that_was_cut_again_is_not_rolled_
 
 @pytest.mark.parametrize("cut_again", [False, True])
 def test_what_was_never_submitted_is_not_rolled_back_after_its_batch_was_cut_again(reassignment, cut_again):
-    to_3, to_4 = move("orders", 0, (1, 2), (3, 2)), move("orders", 1, (2, 3), (4, 3))
-    run = reassignment([to_3], [to_4])
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cancelled(run)
-    if cut_again:
-        change_limits(run.context, {"partition_movements": 3}, by="bob")
-    resume(run.context, by="ann")
-    assert run.start() == 1
+    run = begun_again(reassignment, cut_again=cut_again)
     cancelled(run)
     made_by_others(run, ORDERS_1, 4, 3)
     back = RollBack(run)

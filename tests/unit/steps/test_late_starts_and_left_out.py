@@ -7,6 +7,7 @@ import pytest
 from tests.steps_lab import WHOLE, move
 from tests.unit.steps.left_open_lab import LATER, TO_4, TO_5, leave_open, pass_minutes
 from tests.unit.steps.test_changed_by_others import begun_by_others
+from tests.unit.steps.test_cut_again_on_the_way import ELSEWHERE, ON, UP
 from tests.unit.steps.test_roll_back import RollBack
 from tests.unit.steps.test_settled import cancelled
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, at_full_speed, delete_every_throttle, fall_behind
@@ -24,10 +25,6 @@ from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.longer
-
-UP = replace(move("orders", 0, (1, 2), (1, 2, 3)), step=1, steps=2)
-ON = replace(move("orders", 0, (1, 2, 3), (1, 2, 3, 4)), step=2, steps=2)
-ELSEWHERE = move("orders", 2, (3, 1), (3, 4))
 
 
 @pytest.mark.parametrize("by_version_before", [False, True])

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord, Underway, union
 from kafka_reassignment.decisions.throttle.set import SeenConfigs
 from kafka_reassignment.decisions.throttle.wanted import entries_of
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigValue, ResourceKind
 
 LATEST_ARRIVAL = timedelta(hours=1)
 """How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
@@ -70,7 +70,7 @@ def ended(
     left = journal.model_copy(
         update={
             "rates": tuple(_with_late(r, late.get((r.broker, r.side))) for r in journal.rates),
-            "underway": _without_seen(journal.underway, setting, unseen),
+            "underway": _without_seen(journal, setting, unseen),
         }
     )
     missing = _not_owed(its, [journal])
@@ -106,7 +106,7 @@ def unseen_of(journal: Journal, setting: str, seen: SeenConfigs) -> frozenset[Co
     if its is None:
         return frozenset()
     return frozenset(
-        {r.resource for r in its.rates if not r.is_ours(seen.get(r.resource, {}).get(r.side.rate_key, UNSET))}
+        {r.resource for r in its.rates if not r.is_ours(_rate_seen(r, seen))}
         | {r.resource for r in its.lists if r.resource in seen and _seen_of(r, seen) != r}
     )
 
@@ -123,11 +123,7 @@ def arrived(journal: Journal, seen: SeenConfigs, others: Collection[Journal] = (
         missing = _not_owed(its, [journal, *others])
         there = its.model_copy(
             update={
-                "rates": tuple(
-                    r
-                    for r in missing.rates
-                    if r.as_requested.is_ours(seen.get(r.resource, {}).get(r.side.rate_key, UNSET))
-                ),
+                "rates": tuple(r for r in missing.rates if r.as_requested.is_ours(_rate_seen(r, seen))),
                 "lists": tuple(found for r in missing.lists if (found := _seen_of(r, seen)).added),
             }
         )
@@ -150,16 +146,18 @@ def _without_try(underway: Collection[Underway], setting: str) -> tuple[Underway
     return tuple(u for u in left if u is not None)
 
 
-def _without_seen(
-    underway: Collection[Underway], setting: str, unseen: Collection[ConfigResource]
-) -> tuple[Underway, ...]:
+def _without_seen(journal: Journal, setting: str, unseen: Collection[ConfigResource]) -> tuple[Underway, ...]:
     """Return what is under way when a try makes no change any more, but for those that are not seen yet."""
-    its = next((u for u in underway if u.is_of(setting)), None)
+    its = _named(journal, setting)
     still = its.of(unseen) if its is not None else None
     if its is None or still == its:  # other tries go on to share it
-        return tuple(underway)
-    left = _without_try(underway, setting)
+        return journal.underway
+    left = _without_try(journal.underway, setting)
     return left if still is None else (*left, still.of_try(setting))
+
+
+def _rate_seen(record: RateRecord, seen: SeenConfigs) -> ConfigValue:
+    return seen.get(record.resource, {}).get(record.side.rate_key, UNSET)
 
 
 def _not_owed(its: Underway, journals: Collection[Journal]) -> Underway:

@@ -40,7 +40,7 @@ class StoppedSteps:
 
     @property
     def seen_steps(self) -> tuple[Step, ...]:
-        """Return the steps to settle, and those that are left to others and only told."""
+        """Return the steps to settle, and those that are left to others and only named."""
         return (*self.steps, *self.left_to_others)
 
     def without(self, partitions: Container[str]) -> StoppedSteps:

@@ -112,7 +112,7 @@ def decided_on_what_is_there(
     Args:
         run: of the cluster.
         setting: as it is journalled.
-        decide_again: journals it anew, by the same name.
+        decide_again: journals it again, by the same name.
     """
     for _ in range(DECIDED_AGAIN):
         if not _has_changed(run, setting):
