@@ -433,8 +433,9 @@ def _half_way(play: Play) -> Iterator[str]:
     for reassignment_id in truth.reassignments():
         for move in truth.moves(reassignment_id):
             longest[move.partition] = max(longest.get(move.partition, 0), len(move.current), len(move.target))
-    ends = ((CANCEL_DAG_ID, "report_stop"), (DAG_ID, "report"))
-    said = [str(run.tasks[task].xcoms.get("return_value")) for dag, task in ends for run in play.runs(dag)]
+    ends = {CANCEL_DAG_ID: "report_stop", DAG_ID: "report"}
+    runs = (run for airflow in play.world.airflows for run in airflow.runs.values() if run.dag_id in ends)
+    said = [str(run.tasks[ends[run.dag_id]].xcoms.get("return_value")) for run in runs]
     rejected = [str(run.tasks["approve"].message) for run in play.runs(DAG_ID)]
     for reassignment_id in truth.reassignments():
         if any(f"Reassignment {reassignment_id}, which was superseded, is stopped with" in text for text in rejected):

@@ -144,14 +144,18 @@ class Ledger:
         values = self._cluster._configs.describe(ConfigResource.topic(topic), ["min.insync.replicas"])
         return int(values["min.insync.replicas"].value) if values else 1
 
-    def bare(self, *, idle_too: bool = False) -> dict[Replica, Bare]:
+    def bare(self) -> dict[Replica, Bare]:
         """Return replicas that copy, or will, because of us without a throttle as asked, and what is wrong.
 
-        A leader that nothing holds counts where it sends more than was asked for; with ``idle_too`` also where not.
+        A leader that nothing holds counts where it sends more than was asked for.
         """
+        return {replica: sides[0] for replica, sides in self._bare_sides().items()}
+
+    def _bare_sides(self, *, idle_too: bool = False) -> dict[Replica, tuple[Bare, ...]]:
+        """Return all that is wrong with each; with ``idle_too`` a leader counts also where it sends less than was asked for."""
         if not self.copies:
             return {}
-        found: dict[Replica, Bare] = {}
+        found: dict[Replica, tuple[Bare, ...]] = {}
         partitions, live = self._cluster._controller.partitions, self._cluster._controller.live
         for (partition, broker), copy in self.copies.items():
             seen = partitions.get(partition)
@@ -159,7 +163,7 @@ class Ledger:
                 continue
             if broker not in live or seen.leader not in live:
                 continue
-            if bare := self._why_bare(partition, broker, seen.leader, copy.reassignment_id, idle_too=idle_too):
+            if bare := tuple(self._why_bare(partition, broker, seen.leader, copy.reassignment_id, idle_too=idle_too)):
                 found[partition, broker] = bare
         return found
 
@@ -178,32 +182,31 @@ class Ledger:
 
     def _why_bare(
         self, partition: TopicPartition, broker: int, leader: int, reassignment_id: str, *, idle_too: bool
-    ) -> Bare | None:
+    ) -> Iterator[Bare]:
         limit = self._limit(reassignment_id, broker, "follower")
         if limit is None:
-            return None
+            return
         rates = self._rates(partition, broker, leader)
         if "follower" not in rates:
-            return Bare("follower", f"no throttle holds what broker {broker} receives of {partition}")
-        if rates["follower"] > limit:
-            return Bare(
+            yield Bare("follower", f"no throttle holds what broker {broker} receives of {partition}")
+        elif rates["follower"] > limit:
+            yield Bare(
                 "follower",
                 f"broker {broker} may receive {rates['follower']} bytes per second, asked for were {limit:.0f}",
             )
         most = self._limit(reassignment_id, leader, "leader")
         if most is None or rates.get("leader", most + 1) <= most:
-            return None
+            return
         sent = sum(c.bytes_per_second for c in self._cluster.copying() if c.leader == leader and c[:2] in self.copies)
-        if sent <= most and not idle_too:
-            return None
-        return Bare("leader", f"broker {leader} sends {sent:.0f} bytes per second, asked for were {most:.0f}")
+        if sent > most or idle_too:
+            yield Bare("leader", f"broker {leader} sends {sent:.0f} bytes per second, asked for were {most:.0f}")
 
     # ---------------------------------------------------------------- who writes
 
     @contextmanager
     def ours(self, call: str, *arguments: Any) -> Iterator[None]:
         """Book a call of the product that changes the cluster."""
-        before, bare = self.state(), self.bare(idle_too=True)
+        before, bare = self.state(), self._bare_sides(idle_too=True)
         try:
             yield
         except BaseException:
@@ -402,13 +405,14 @@ class Ledger:
                 del self._of_others[partition]
                 self._begun[partition] = owner
 
-    def _judge_bare(self, before: Mapping[Replica, Bare], call: str) -> None:
+    def _judge_bare(self, before: Mapping[Replica, tuple[Bare, ...]], call: str) -> None:
         recreated = self._shown_now().recreated if call == "alter_reassignments" else ()
-        for (partition, broker), (side, reason) in self.bare().items():
-            was = before.get((partition, broker))
-            if partition not in recreated and (was is None or was.side != side):
-                what = "we began a copy" if call == "alter_reassignments" else "we took the throttle from a copy"
-                self._broken("I1", f"{what}: {partition} to broker {broker}, {reason}")
+        what = "we began a copy" if call == "alter_reassignments" else "we took the throttle from a copy"
+        for (partition, broker), bare in self._bare_sides().items():
+            was = {each.side for each in before.get((partition, broker), ())}
+            for each in bare:
+                if partition not in recreated and each.side not in was:
+                    self._broken("I1", f"{what}: {partition} to broker {broker}, {each.reason}")
 
     def _judge_lock(self, owner: str) -> None:
         """A batch moves data only with the cluster's lock, and only one Airflow moves that of a reassignment."""
