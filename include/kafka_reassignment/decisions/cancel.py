@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafka_reassignment.decisions.moves import (
@@ -162,6 +162,7 @@ def settling(
     foreign_too: bool = False,
     onward: bool = False,
     ends: Mapping[TopicPartition, Replicas] | None = None,
+    steps_unknown: Collection[TopicPartition] = (),
     lists_adding: bool = True,
 ) -> Settling:
     """Decide what settles each step now; call again after acting until it is complete.
@@ -175,6 +176,8 @@ def settling(
         onward: what is in between goes on to its target where both ends can be reached, so that no copy is lost.
         ends: at which end a partition is wanted, where that is known; it goes to another one only where it cannot reach
             that.
+        steps_unknown: partitions of a damaged plan. A move to one of its steps looks like another client's, so none in
+            flight is among ``of_others``.
         lists_adding: as the controller says.
     """
     in_flight: list[Step] = []
@@ -227,7 +230,7 @@ def settling(
             moved[step.partition] = f"in flight to {format_brokers(seen.in_flight[step.partition].target)}"
         elif state is not None and state.replicas not in {whole.current, whole.target}:
             left[step.partition] = _changed_by_another(state.replicas, whole)
-    of_others = changed.union(decided.foreign)
+    of_others = changed.union(p for p in decided.foreign if p not in steps_unknown)
     return Settling(
         replace(decided, foreign=moved),
         to_submit,

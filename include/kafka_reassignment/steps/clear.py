@@ -12,7 +12,7 @@ from kafka_reassignment.errors import (
     ThrottleInUseError,
     name_some,
 )
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.model import Batch, Step, TopicPartition
 from kafka_reassignment.record.models import FinishedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.base.cancel_scope import CancelScope
@@ -76,7 +76,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
             )
         if run.request.supersede and run.lock_of_another() is None:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
-        event.summary = str(restore_or_raise(run, event, of_others=_never_begun(recorded, number)))
+        event.summary = str(restore_or_raise(run, event, never_begun=_never_begun(recorded, whole)))
         recorded = RecordView(run.record)
         if before is not None:
             refuse_submitted_since(recorded, before, number)
@@ -116,8 +116,12 @@ def clear_throttle(run: RunContext, number: int) -> None:
         )
 
 
-def _never_begun(recorded: RecordView, number: int) -> list[TopicPartition]:
-    """Return what a batch has found changed by others, or left out though no batch has begun with it: what copies of it is others'."""
+def _never_begun(recorded: RecordView, whole: Batch) -> list[Step]:
+    """Return the steps that a batch has found changed by others, or left out though no batch has begun with them.
+
+    What they would add copies because of others; what does because of an earlier step keeps its throttle.
+    """
+    number = whole.number
     found, submitted = recorded.found(number), recorded.submitted(number)
     if found is None:
         return []
@@ -126,7 +130,8 @@ def _never_begun(recorded: RecordView, number: int) -> list[TopicPartition]:
     if names:
         names -= {p for note in recorded.record.found_notes(number).all() for p in note.partitions}
         names -= taken_up([recorded.record])
-    return [TopicPartition.parse(p) for p in sorted(names | found.changed_by_others.keys())]
+    names |= found.changed_by_others.keys()
+    return [s for s in whole.steps if str(s.partition) in names]
 
 
 def _waits_for_a_cancel(

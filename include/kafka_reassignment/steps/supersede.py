@@ -240,7 +240,14 @@ def _replicas_in_snapshot(run: RunContext, partitions: Collection[TopicPartition
 
 
 def _settling(left: StoppedSteps, view: View, counted_on: Mapping[TopicPartition, Replicas] | None = None) -> Settling:
-    return settling(left.steps, view, wholes=left.wholes, onward=True, ends={**(counted_on or {}), **left.back})
+    return settling(
+        left.steps,
+        view,
+        wholes=left.wholes,
+        onward=True,
+        ends={**(counted_on or {}), **left.back},
+        steps_unknown=left.back,
+    )
 
 
 def _log_what_stays(run: RunContext, decided: Settling) -> None:

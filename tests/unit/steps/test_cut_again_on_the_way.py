@@ -8,6 +8,7 @@ from tests.unit.steps.left_open_lab import LATER, TO_4, TO_5, leave_open
 from tests.unit.steps.test_changed_by_others import begun_by_others
 from tests.unit.steps.test_roll_back import RollBack
 from tests.unit.steps.test_settled import WHOLE, cancelled, damage_plan, made_by_others, superseding
+from tests.unit.steps.test_supersede import damage
 
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.planner.snapshot import snapshot_of
@@ -183,6 +184,29 @@ def test_what_a_damaged_plan_has_left_open_is_settled_by_its_successor(chain, cl
     second.do_all()
     second.finish()
     assert second.replicas()["orders-0"] in {(1, 2), (1, 4)}
+
+
+@pytest.mark.parametrize("then", ["go on", "stop"])
+def test_a_first_step_in_flight_of_a_damaged_plan_is_not_left_to_others(chain, cluster, then):
+    """Its steps are not known any more: what it has in flight is no move to where the whole of it goes."""
+    run = chain([UP], [ON])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.hold_back(ORDERS_0, 3)
+    take_snapshot(run.context, snapshot_of(run.record.plan_uri), as_if_cancelled=True)
+    damage(run, "steps")
+    second = superseding(run, chain, [LATER])
+    second.start()
+    if then == "stop":
+        second.stop_all()
+    cluster.catch_up(ORDERS_0, 3)
+    cluster.catch_up_all()
+    assert second.replicas()["orders-0"] == (1, 2, 3)
+    if then == "stop":
+        second.stop_all()
+    else:
+        second.do_all()
+        second.finish()
+    assert second.replicas()["orders-0"] == (1, 2)
 
 
 @pytest.mark.parametrize("then", ["go on", "stop", "in a later batch"])

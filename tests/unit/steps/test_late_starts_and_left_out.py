@@ -10,9 +10,18 @@ from tests.unit.steps.test_changed_by_others import begun_by_others
 from tests.unit.steps.test_cut_again_on_the_way import ELSEWHERE, ON, UP
 from tests.unit.steps.test_roll_back import RollBack
 from tests.unit.steps.test_settled import cancelled
-from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, at_full_speed, delete_every_throttle, fall_behind
+from tests.unit.steps.throttle_lab import (
+    MOVES,
+    ORDERS_0,
+    at_full_speed,
+    delete_every_throttle,
+    fall_behind,
+    rate,
+    set_by_hand,
+)
 
-from kafka_reassignment.errors import ReassignmentError, RecordDamagedError
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
+from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, VerificationError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
@@ -23,6 +32,7 @@ from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.stopped import settle
 from kafka_reassignment.steps.stopped.cancel_report import report_stop
 from kafka_reassignment.steps.sweep import sweep
+from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.longer
 
@@ -94,8 +104,10 @@ def test_a_start_that_stood_still_does_not_keep_a_stopped_reassignment_locked(re
     assert run.store.lock_owner(run.cluster_id) is None
 
 
-def test_what_a_clear_puts_back_is_set_also_where_brokers_show_it_still(reassignment, cluster):
+@pytest.mark.parametrize("earlier", [None, 90_000_000])
+def test_what_a_clear_puts_back_is_set_also_where_brokers_show_it_still(reassignment, cluster, earlier):
     """A broker shows for four seconds what it had: what was just taken away looks as if it were there."""
+    set_by_hand(cluster, 3, earlier)
     run = reassignment(MOVES)
     slept = [run.clock.now]
 
@@ -124,9 +136,17 @@ def test_what_a_clear_puts_back_is_set_also_where_brokers_show_it_still(reassign
     sweep(run.context_of(run.store.record(run.cluster_id, "sweep")), by="cron")
     assert cluster.copying()
     assert not at_full_speed(cluster)
+    run.clock.on_sleep.clear()
+    cluster.catch_up_all()
+    cluster.advance(10)
+    for _ in range(2):
+        sweep(run.context_of(run.store.record(run.cluster_id, "sweep")), by="cron")
+    assert not run.record.journal().rates
+    assert rate(run, 3, FOLLOWER_RATE) == earlier
 
 
-def test_what_fell_behind_keeps_its_throttle_though_a_later_step_of_it_is_left_out(reassignment, cluster):
+@pytest.mark.parametrize("why", ["its broker is dead", "another client has changed it"])
+def test_what_fell_behind_keeps_its_throttle_though_a_later_step_of_it_is_left_out(reassignment, cluster, why):
     first = replace(move("orders", 0, (1, 2), (1, 3)), step=1, steps=2)
     last = replace(move("orders", 0, (1, 3), (4, 3)), step=2, steps=2)
     run = reassignment([first], [last, move("orders", 1, (2, 3), (5, 3))])
@@ -135,14 +155,38 @@ def test_what_fell_behind_keeps_its_throttle_though_a_later_step_of_it_is_left_o
     run.do("clear_throttle")
     assert not at_full_speed(cluster), "kept"
     assert next_batch(run.context, 1) == 2
-    cluster.kill(4)
-    run.do("admit", 2)
-    run.do("set_throttle", 2)
-    run.do("submit_batch", 2)
-    assert "orders-0" in run.record.submitted(2).left_out, run.record.submitted(2)
+    if why == "its broker is dead":
+        cluster.kill(4)
+    else:
+        cluster.another_client().alter_reassignments({ORDERS_0: (1, 3, 4)}, allow_replication_factor_change=True)
+        cluster.catch_up(ORDERS_0, 4)
+    for step in ("admit", "set_throttle", "submit_batch"):
+        run.do(step, 2)
+    assert "orders-0" in run.record.submitted(2).left_out
     cluster.catch_up(TopicPartition("orders", 1), 5)
     for step in ("sense_isr_catch_up", "drop_old_replicas", "clear_throttle"):
         run.do(step, 2)
+    assert cluster.copying()
+    assert not at_full_speed(cluster)
+
+
+def test_what_fell_behind_keeps_its_throttle_though_the_next_reassignment_leaves_it_out(chain, cluster):
+    earlier = chain([move("orders", 0, (1, 2), (1, 3))])
+    earlier.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    fall_behind(cluster, ORDERS_0, 3)
+    earlier.do("clear_throttle")
+    with pytest.raises(VerificationError):
+        verify(earlier.context)
+    run = chain([move("orders", 0, (1, 3), (4, 3)), move("orders", 1, (2, 3), (5, 3))], reassignment_id="later")
+    run.start()
+    assert run.record.journal().lists, "taken over"
+    cluster.kill(4)
+    for step in ("admit", "set_throttle", "submit_batch"):
+        run.do(step)
+    assert "orders-0" in run.record.submitted(1).left_out
+    cluster.catch_up(TopicPartition("orders", 1), 5)
+    for step in ("sense_isr_catch_up", "drop_old_replicas", "clear_throttle"):
+        run.do(step)
     assert cluster.copying()
     assert not at_full_speed(cluster)
 

@@ -22,7 +22,14 @@ from kafka_reassignment.decisions.throttle.journal import (
     union,
 )
 from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, TOO_LONG, TooLong, too_long
-from kafka_reassignment.decisions.throttle.needed import NOTHING, Needed, all_of, listed_in, needed_replicas
+from kafka_reassignment.decisions.throttle.needed import (
+    NOTHING,
+    Needed,
+    all_of,
+    listed_in,
+    needed_replicas,
+    without_new_of,
+)
 from kafka_reassignment.decisions.throttle.set import (
     HIDDEN,
     UNREADABLE,
@@ -110,6 +117,7 @@ __all__ = [
     "too_long",
     "union",
     "unseen_of",
+    "without_new_of",
     "without_older",
     "without_raises",
     "without_slowdowns",

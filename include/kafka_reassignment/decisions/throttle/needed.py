@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_reassignment.decisions.throttle.journal import Journal
 from kafka_reassignment.decisions.throttle.wanted import (
@@ -16,7 +16,7 @@ from kafka_reassignment.decisions.throttle.wanted import (
     broker_of,
     partition_of,
 )
-from kafka_reassignment.model import TopicPartition, View
+from kafka_reassignment.model import Step, TopicPartition, View
 
 _Replicas = dict[TopicPartition, set[int]]
 
@@ -96,6 +96,15 @@ NOTHING = Needed()
 def listed_in(journal: Journal) -> tuple[ThrottledReplicas, ...]:
     """Return every entry that a reassignment relies on, its own and those that were there before."""
     return tuple(ThrottledReplicas(r.topic, r.side, r.entries) for r in journal.lists)
+
+
+def without_new_of(steps: Iterable[Step], listed: Iterable[ThrottledReplicas]) -> tuple[ThrottledReplicas, ...]:
+    """Return what is listed, but for the new replicas of steps of which nothing was submitted: who copies these is another client."""
+    new = {(s.partition.topic, f"{s.partition.partition}:{b}") for s in steps for b in s.reassignment.adding}
+    return tuple(
+        replace(r, entries=tuple(e for e in r.entries if (r.topic, e) not in new)) if r.side is Side.FOLLOWER else r
+        for r in listed
+    )
 
 
 def needed_replicas(listed: Iterable[ThrottledReplicas], seen: View) -> Needed:

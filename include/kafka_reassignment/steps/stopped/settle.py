@@ -118,6 +118,7 @@ def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: Can
         wholes=stopped.wholes,
         theirs=stopped.left_to_others,
         foreign_too=scope.foreign,
+        steps_unknown=stopped.back,
         lists_adding=controller.lists_adding,
     )
     decided = controller.settle(settles, view)

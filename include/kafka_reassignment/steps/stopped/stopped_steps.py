@@ -28,8 +28,8 @@ class StoppedSteps:
 
     ``left_to_others`` are steps that an earlier look has left to other clients.
     ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why. ``back`` are
-    partitions of a damaged plan that is superseded: where they were before it is known best, so that is where they go
-    if they can.
+    partitions of a damaged plan, whose steps are not known: where they were before is known best, so that is where a
+    successor brings them if it can.
     """
 
     steps: tuple[Step, ...] = ()
@@ -79,7 +79,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     if scope.foreign:
         ours = replace(ours, steps=(*ours.steps, *ours.left_to_others), left_to_others=())
     of_owner = planned_by_owner(run, {s.partition for s in ours.steps})
-    ours = replace(ours.without(set(map(str, of_owner))), of_owner=of_owner, back={})
+    ours = replace(ours.without(set(map(str, of_owner))), of_owner=of_owner)
     if not scope.foreign:
         return ours
     foreign = moves_of_others(run, recorded, scope) - {s.partition for s in ours.steps}

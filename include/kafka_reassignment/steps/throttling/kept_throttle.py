@@ -12,14 +12,14 @@ from kafka_reassignment.decisions.throttle import (
     listed_in,
     needed_replicas,
 )
-from kafka_reassignment.model import TopicPartition, View
+from kafka_reassignment.model import Step, View
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.throttling.raising import note_raised, set_in_parts
 from kafka_reassignment.steps.throttling.restore import Restored, restore_configs
 from kafka_reassignment.steps.throttling.throttle_configs import ThrottleSetting, observe_listed, setting_of
 
 
-def restore_or_raise(run: RunContext, event: AuditDraft, *, of_others: Iterable[TopicPartition] = ()) -> Restored:
+def restore_or_raise(run: RunContext, event: AuditDraft, *, never_begun: Iterable[Step] = ()) -> Restored:
     """Restore what the throttle replaced, as ``restore_configs``, and raise to the whole rate what stays of it.
 
     No batch raises it any more: at the low rate with which copies begin, a replica whose partition is written faster
@@ -28,9 +28,9 @@ def restore_or_raise(run: RunContext, event: AuditDraft, *, of_others: Iterable[
     Args:
         run: its record has the journal.
         event: gets the changes as facts.
-        of_others: partitions that this reassignment has not moved.
+        never_begun: as there.
     """
-    restored = restore_configs(run, event, of_others=of_others)
+    restored = restore_configs(run, event, never_begun=never_begun)
     if restored.copying and run.record.exists and not _is_another_at_work(run):
         asked = run.request.throttle_bytes_per_second
         if asked is not None:

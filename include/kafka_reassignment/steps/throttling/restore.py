@@ -26,6 +26,7 @@ from kafka_reassignment.decisions.throttle import (
     owed_texts_but,
     throttle_to_put_back,
     union,
+    without_new_of,
     without_older,
 )
 from kafka_reassignment.errors import name_some
@@ -35,8 +36,8 @@ from kafka_reassignment.model import (
     ConfigResource,
     ConfigValue,
     Refusal,
+    Step,
     TopicPartition,
-    View,
 )
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
@@ -98,7 +99,7 @@ class Restored:
         return f"the throttle stays for moves that do not end by themselves: {format_reasons(self.hung)}"
 
 
-def restore_configs(run: RunContext, event: AuditDraft, *, of_others: Iterable[TopicPartition] = ()) -> Restored:
+def restore_configs(run: RunContext, event: AuditDraft, *, never_begun: Iterable[Step] = ()) -> Restored:
     """Take back what the journal says is ours and nothing needs any more; return what is left.
 
     What any move of ours still needs stays, of whatever batch or reassignment of the cluster; so does all that the
@@ -109,9 +110,9 @@ def restore_configs(run: RunContext, event: AuditDraft, *, of_others: Iterable[T
     Args:
         run: its record has the journal.
         event: gets the changes as facts.
-        of_others: partitions that this reassignment has not moved: what copies of them does so because of others.
+        never_begun: steps of which nothing was submitted: a replica that they would add copies because of others.
     """
-    not_ours = frozenset(of_others)
+    not_begun = tuple(never_begun)
     others = _other_journals(run)
     their_journals = [theirs for _, theirs in others]
     journal = _with_what_arrived(run, their_journals)
@@ -121,7 +122,7 @@ def restore_configs(run: RunContext, event: AuditDraft, *, of_others: Iterable[T
     changed_by_others: list[str] = []
     refused: dict[ConfigResource, Refusal] = {}
     for _ in range(RESTORE_TRIES):
-        copying = _copying(run, journal, their_journals, not_ours)
+        copying = _copying(run, journal, their_journals, not_begun)
         keep = copying.joined(in_place)
         seen = describe_throttles(run, journal.resources)
         clearing = changes_to_restore(journal, seen, keep=keep, others=their_journals)
@@ -130,7 +131,7 @@ def restore_configs(run: RunContext, event: AuditDraft, *, of_others: Iterable[T
         refused |= apply_changes(run, clearing.changes)
         if clearing.changes:
             _settle(run, journal, keep, clearing.changes)
-            copying = _copying(run, journal, their_journals, not_ours)
+            copying = _copying(run, journal, their_journals, not_begun)
             keep = copying.joined(in_place)
             refused |= _put_back(run, journal, clearing.changes, keep, seen)
         if clearing.has_unseen:
@@ -193,7 +194,7 @@ def _put_back(
     """Put back what was just taken away though it is needed; return the refusals.
 
     It is journalled and decided on what is seen as every setting is: another client may have set a rate since, and
-    another try may have cleared the rest. What shows still as it was ``before`` is gone all the same: brokers may be
+    another try may have cleared the rest. What shows still as it was ``before`` counts as taken away: brokers may be
     behind. What comes too late is owed again, and restored by the next pass.
     """
     if not throttle_to_put_back(journal, taken, needed).resources:
@@ -203,7 +204,7 @@ def _put_back(
     def journalled(latest: Journal) -> tuple[Journal, ThrottleSetting]:
         plan = throttle_to_put_back(latest, taken, needed)
         seen = describe_throttles(run, plan.resources)
-        updated, changes = changes_to_throttle(plan, latest, _without(seen, taken, before))
+        updated, changes = changes_to_throttle(plan, latest, _as_taken(seen, taken, before))
         updated = begun(updated, changes, name, run.now())
         return updated, ThrottleSetting(name, plan, latest, updated, seen, tuple(changes))
 
@@ -216,13 +217,18 @@ def _put_back(
     return refused
 
 
-def _without(seen: Configs, taken: Collection[ConfigChange], before: Configs) -> Configs:
-    """What is seen, without what was taken away and shows as it was before."""
-    old = {(c.resource, c.key): before.get(c.resource, {}).get(c.key) for c in taken}
-    return {
-        resource: {key: value for key, value in values.items() if old.get((resource, key)) != value}
-        for resource, values in seen.items()
-    }
+def _as_taken(seen: Configs, taken: Collection[ConfigChange], before: Configs) -> Configs:
+    """What is seen; what shows still as it was before is as the change makes it: an earlier rate, else nothing."""
+    found = {resource: dict(values) for resource, values in seen.items()}
+    for change in taken:
+        values, old = found.get(change.resource, {}), before.get(change.resource, {}).get(change.key)
+        if old is None or values.get(change.key) != old:
+            continue
+        if change.operation is ConfigOperation.SET:
+            values[change.key] = replace(old, value=change.value)
+        else:
+            del values[change.key]
+    return found
 
 
 def _left(run: RunContext, keep: Needed, others: Collection[Journal], latest: Journal) -> tuple[Journal, Clearing]:
@@ -300,24 +306,20 @@ def _other_journals(run: RunContext) -> list[tuple[Record, Journal]]:
     return [(record, journal) for record, journal in journals.found if record.root != run.record.root]
 
 
-def _copying(
-    run: RunContext, own: Journal, others: Collection[Journal], not_ours: Collection[TopicPartition]
-) -> Needed:
+def _copying(run: RunContext, own: Journal, others: Collection[Journal], not_begun: Iterable[Step]) -> Needed:
     """What copies because of these journals; seen twice unless it is in flight, as brokers show old news of what has landed."""
-    of_own, of_others = listed_in(own), [replicas for journal in others for replicas in listed_in(journal)]
+    of_own = without_new_of(not_begun, listed_in(own))
+    of_others = [replicas for journal in others for replicas in listed_in(journal)]
     listed = (*of_own, *of_others)
     if not listed:
         return NOTHING
 
-    def needed(view: View) -> Needed:
-        return needed_replicas(of_own, view).without(not_ours).joined(needed_replicas(of_others, view))
-
     view = observe_listed(run, listed)
-    found = needed(view)
+    found = needed_replicas(listed, view)
     if set(found.copying) <= set(view.in_flight):
         return found
     run.sleep(CONFIRM_SECONDS)
-    return needed(observe_listed(run, listed))
+    return needed_replicas(listed, observe_listed(run, listed))
 
 
 def _in_place_of_lock_owner(run: RunContext, others: Collection[tuple[Record, Journal]]) -> Needed:
