@@ -96,10 +96,11 @@ class Watch:
         since = now - self._looked_at
         self._watched = {
             replica: self._watched.get(replica, 0.0)
-            + (min(since, lasts).total_seconds() if self._at_work.get(whose, True) else 0.0)
+            + (min(since, lasts).total_seconds() if self._at_work.get(whose) else 0.0)
             for replica, (whose, lasts) in bare.items()
         }
-        self._at_work = {whose: _has_task_at_work(play, whose) for whose, _ in bare.values()}
+        whose = {copy.reassignment_id for copy in play.ledger.copies.values()}
+        self._at_work = {each: _has_task_at_work(play, each) for each in whose}
 
     def _green_runs(self) -> None:
         for airflow in self._play.world.airflows:
@@ -440,6 +441,9 @@ def _half_way(play: Play) -> Iterator[str]:
     for reassignment_id in truth.reassignments():
         if any(f"Reassignment {reassignment_id}, which was superseded, is stopped with" in text for text in rejected):
             said += [str(move.partition) for move in truth.moves(reassignment_id)]
+    if any("/lock/" in path for path in play.damaged):  # whom a successor supersedes nobody can tell any more
+        unreadable = [r for r in truth.reassignments() if r in play.approved or is_damaged(play, r)]
+        said += [str(move.partition) for each in unreadable for move in truth.moves(each)]
     for partition, most in sorted(longest.items()):
         seen = play.state.partitions.get(partition)
         if seen is None or len(seen.replicas) <= most or partition.topic in play.deleted_topics:

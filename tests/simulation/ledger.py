@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from tests.simulation.config_account import ConfigAccount
@@ -24,6 +24,9 @@ from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource, Replicas, TopicPartition
 
 Replica = tuple[TopicPartition, int]
+
+RIGHT_BEFORE = timedelta(seconds=10)
+"""How old a look may be that a change goes by: a slow store is asked in between whose the cluster is, and the world goes on."""
 
 
 @dataclass
@@ -44,6 +47,10 @@ class Shown:
     configs: dict[ConfigKey, str | None] = field(default_factory=dict)
     recreated: set[TopicPartition] = field(default_factory=set)
     """What of a topic was deleted or created again since, its throttle gone with it: what begins then is a lost race (F36)."""
+    live: dict[TopicPartition, tuple[datetime, frozenset[int]]] = field(default_factory=dict)
+    """When each partition was shown, and which brokers were alive then."""
+    changed_since: dict[ConfigResource, datetime] = field(default_factory=dict)
+    """Since when others have changed the throttle of a broker or topic that was shown before: such a race is lost as well."""
 
 
 class Bare(NamedTuple):
@@ -241,6 +248,10 @@ class Ledger:
                 recreated = {p for p, was in before.partitions.items() if after.partitions.get(p) != was}
                 for shown in self._shown.values():
                     shown.recreated |= recreated
+            changed = dict(before.configs.items() ^ after.configs.items())
+            for shown in self._shown.values():
+                for resource, _ in changed:
+                    shown.changed_since.setdefault(resource, self._now())
             self._they_moved(who, before, after)
             self.configs.they_changed(before.configs, after.configs)
 
@@ -288,6 +299,7 @@ class Ledger:
         if call == "describe_partitions":
             self._shown_now().partitions.update(answer)
             self._shown_now().recreated.difference_update(answer)
+            self._shown_now().live.update(dict.fromkeys(answer, (self._now(), frozenset(self.live))))
         elif call == "list_reassignments":
             self._shown_now().in_flight = set(answer)
             self._forget_ambiguous(answer)
@@ -295,6 +307,8 @@ class Ledger:
             self._shown_now().configs |= {
                 (r, k): values[k].value if k in values else None for r, values in answer.items() for k in THROTTLE_KEYS
             }
+            for resource in answer:
+                self._shown_now().changed_since.pop(resource, None)
 
     def _is_planned(self, owner: str, partition: TopicPartition, seen: Seen) -> bool:
         """Whether a move in flight is the planned one: Kafka does not say who started it, so it counts as the reassignment's own."""
@@ -329,13 +343,21 @@ class Ledger:
                 continue
             if goes:
                 self._dropping.add(partition)
-            seen = shown.partitions.get(partition)
-            in_sync = (frozenset(seen.isr) if seen else was.isr) & self.live
+            in_sync = self._shown_in_sync(partition, was)
             if goes & in_sync and not set(target) <= in_sync:
                 missing = sorted(set(target) - in_sync)
                 self._broken(
                     "I2", f"{partition}: {sorted(goes)} go though {missing} of the target {target} are not in the ISR"
                 )
+
+    def _shown_in_sync(self, partition: TopicPartition, was: Seen) -> frozenset[int]:
+        """The replicas that the look right before has shown in sync, on brokers that were alive then."""
+        shown = self._shown_now()
+        if partition not in shown.partitions:
+            return was.isr & self.live
+        seen_at, live = shown.live[partition]
+        is_right_before = self._now() - seen_at <= RIGHT_BEFORE
+        return frozenset(shown.partitions[partition].isr) & (live if is_right_before else self.live)
 
     def _they_moved(self, who: str, before: State, after: State) -> None:
         for partition, was in before.partitions.items():
@@ -406,13 +428,21 @@ class Ledger:
                 self._begun[partition] = owner
 
     def _judge_bare(self, before: Mapping[Replica, tuple[Bare, ...]], call: str) -> None:
-        recreated = self._shown_now().recreated if call == "alter_reassignments" else ()
-        what = "we began a copy" if call == "alter_reassignments" else "we took the throttle from a copy"
+        begins = call == "alter_reassignments"
+        what = "we began a copy" if begins else "we took the throttle from a copy"
         for (partition, broker), bare in self._bare_sides().items():
             was = {each.side for each in before.get((partition, broker), ())}
             for each in bare:
-                if partition not in recreated and each.side not in was:
+                if each.side not in was and not (begins and self._is_lost_race(partition, broker)):
                     self._broken("I1", f"{what}: {partition} to broker {broker}, {each.reason}")
+
+    def _is_lost_race(self, partition: TopicPartition, broker: int) -> bool:
+        """Whether the throttle of a copy that begins is gone since the look right before."""
+        shown, seen = self._shown_now(), self.state().partitions.get(partition)
+        brokers = [b for b in (broker, seen.leader if seen else None) if b is not None]
+        throttle = [ConfigResource.topic(partition.topic), *map(ConfigResource.broker, brokers)]
+        gone = [at for r in throttle if (at := shown.changed_since.get(r)) is not None]
+        return partition in shown.recreated or any(self._now() - at <= RIGHT_BEFORE for at in gone)
 
     def _judge_lock(self, owner: str) -> None:
         """A batch moves data only with the cluster's lock, and only one Airflow moves that of a reassignment."""
