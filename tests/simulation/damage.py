@@ -68,7 +68,7 @@ def object_damaged(
     play.world.truth.remember_found()
     disk.damage(path, damaged)
     play.unreadable.add(path)
-    play.unlinked |= _links_to_nothing(play.unreadable)
+    play.unlinked |= _links_to_nothing(play)
     if for_good:
         play.damaged[path] = how
         return f"{path} ({how}), for good"
@@ -94,19 +94,23 @@ def _damaged(was: Content, how: str, of: str) -> bytes:
     return was[: len(was) // 2]
 
 
-def _links_to_nothing(unreadable: set[str]) -> set[str]:
-    """Return what ``verify`` may say of events that follow unreadable ones whose head is unreadable too.
+def _links_to_nothing(play: Play) -> set[tuple[str, int]]:
+    """Return folder and number of events that follow unreadable ones which the head does not tell of.
 
-    Nothing is left then of the hash that the next event has to name.
+    It is unreadable too, or its writer died before it: nothing is left then of the hash that the next event has to name.
     """
-    heads = {path.rpartition("/")[2].removesuffix(".json") for path in unreadable if f"/{AUDIT_HEADS}/" in path}
-    said = set()
-    for path in unreadable:
+    heads = {path.rpartition("/")[2].removesuffix(".json") for path in play.unreadable if f"/{AUDIT_HEADS}/" in path}
+    found = set()
+    for path in play.unreadable:
         folder, _, name = path.rpartition("/")
-        if folder.endswith("/audit") and folder.split("/")[-2] in heads:
-            number = int(name.removesuffix(".json"))
-            said.add(f"Audit event {number + 1} of {folder} does not fit the one before it")
-    return said
+        if not folder.endswith("/audit"):
+            continue
+        number, run_id = int(name.removesuffix(".json")), folder.split("/")[-2]
+        with play.world.truth.undisturbed():
+            is_told = run_id not in heads and play.world.truth.record(run_id).audit.head_number() >= number
+        if not is_told:
+            found.add((run_id, number + 1))
+    return found
 
 
 def is_damaged(play: Play, name: str) -> bool:

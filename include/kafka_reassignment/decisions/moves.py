@@ -268,8 +268,8 @@ def to_begin(batch: Batch, seen: View, *, supersede: bool) -> Batch:
 def disturbed(batch: Batch, seen: View, done_before: Collection[str] = ()) -> Mapping[TopicPartition, str]:
     """Return which steps of a submitted batch another client has its hand on, and what it did.
 
-    It moves the partition somewhere else, has moved it, has taken some old replicas away, or has cancelled our move.
-    What was deleted is not among them: nothing of it is left to do.
+    It moves the partition somewhere else, has moved it, or has cancelled our move. What was deleted is not among them:
+    nothing of it is left to do.
 
     Args:
         batch: that was submitted.
@@ -285,16 +285,7 @@ def disturbed(batch: Batch, seen: View, done_before: Collection[str] = ()) -> Ma
             found[step.partition] = f"another client changed it: {at.reason}"
         elif str(step.partition) in done_before and at.phase not in {Phase.DONE, Phase.GONE}:
             found[step.partition] = f"another client changed it, it was at its target before: {at.reason}"
-        elif at.phase in {Phase.EXPANDED, Phase.CAUGHT_UP} and (gone := _gone_too_early(step, seen)):
-            at_now = format_brokers(seen.partitions[step.partition].replicas)
-            found[step.partition] = f"another client changed it: at {at_now}, already without {format_brokers(gone)}"
     return found
-
-
-def _gone_too_early(step: Step, seen: View) -> Replicas:
-    """Return the old replicas that are gone while others are still there: our requests take all away at once."""
-    move, here = step.reassignment, seen.partitions[step.partition].replicas
-    return tuple(b for b in move.removing if b not in here) if set(here) != set(move.target) else ()
 
 
 def changed_before(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:

@@ -33,7 +33,7 @@ from kafka_reassignment.steps.base.recorded_batch import (
     without,
 )
 from kafka_reassignment.steps.base.view import observe_replicas
-from kafka_reassignment.steps.left.left_open import left_open_at_end
+from kafka_reassignment.steps.left.left_open import left_open_at_end, still_open_by
 from kafka_reassignment.steps.left.left_out import leave_out_disturbed, refuse_submitted_since, submission
 from kafka_reassignment.steps.left.taken_out import not_settled, still_copying, taken_out
 from kafka_reassignment.steps.throttle import throttle_in_words
@@ -131,6 +131,8 @@ def _never_begun(recorded: RecordView, whole: Batch) -> list[Step]:
         names -= {p for note in recorded.record.found_notes(number).all() for p in note.partitions}
         names -= taken_up([recorded.record])
     names |= found.changed_by_others.keys()
+    if names:  # some of what a step adds may be there because of one that was left open
+        names -= still_open_by(recorded).keys()
     return [s for s in whole.steps if str(s.partition) in names]
 
 

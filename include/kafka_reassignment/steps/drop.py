@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from kafka_reassignment.advice import Advice, Rerun
-from kafka_reassignment.decisions.moves import Phase, disturbed, drops_to_submit, phase
+from kafka_reassignment.decisions.moves import Phase, drops_to_submit, phase
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
     NotSubmittedError,
@@ -226,12 +226,12 @@ def _drop_now(run: RunContext, batch: Batch, announced: Collection[TopicPartitio
     looked = _Looked()
     for part in slices_of(batch):
         now = observe(run.cluster, part.partitions)
-        wanted, theirs = drops_to_submit(part, now), disturbed(part, now)
-        due = {p: target for p, target in wanted.to_submit.items() if p in announced and p not in theirs}
+        wanted = drops_to_submit(part, now)
+        due = {p: target for p, target in wanted.to_submit.items() if p in announced}
+        looked.kept |= wanted.waiting
         looked.kept |= dict.fromkeys(
             wanted.to_submit.keys() - due.keys(), "it may be dropped now, and the next look does"
         )
-        looked.kept |= {**theirs, **wanted.waiting}
         looked.refused |= submit(run, now, due, Submitting(batch, lambda _: require_unfinished(run, batch.number)))
         looked.dropped |= due
         if looked.refused and run.controller.busy_message(looked.refused):

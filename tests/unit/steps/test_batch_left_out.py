@@ -116,39 +116,6 @@ def test_what_another_client_moved_after_the_drop_is_left_out_and_the_batch_ends
     assert "stale plan" in run.record.finished(1).left_out["orders-1"]
 
 
-@pytest.mark.parametrize("waited", [False, True], ids=["before the wait", "before the drop"])
-@pytest.mark.parametrize("target", [(4,), (4, 5)], ids=["fewer replicas", "as many"])
-def test_what_another_client_reduces_on_the_way_keeps_what_that_has_left(reassignment, cluster, waited, target):
-    run = reassignment([MOVES[0], move("orders", 2, (3, 1), target)])
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.catch_up_all()
-    if waited:
-        run.do("sense_isr_catch_up")
-    made = (3, *target)
-    other = cluster.another_client()
-    other.alter_reassignments({TopicPartition("orders", 2): made}, allow_replication_factor_change=True)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    assert run.replicas()["orders-2"] == made
-    assert run.replicas()["orders-0"] == MOVES[0].reassignment.target
-    assert run.record.finished(1).left_out["orders-2"].endswith("already without 1")
-
-
-def test_what_another_client_reduces_after_its_drop_was_announced_is_not_dropped(reassignment, cluster):
-    run = reassignment([MOVES[0], move("orders", 2, (3, 1), (4, 5))])
-    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
-    other, describe = cluster.another_client(), cluster.describe_partitions
-
-    def after_the_announcement(topics=None):
-        if any(event.outcome == "begun" for event in run.record.audit):
-            other.alter_reassignments({TopicPartition("orders", 2): (3, 4, 5)}, allow_replication_factor_change=True)
-        return describe(topics)
-
-    cluster.describe_partitions = after_the_announcement
-    run.do_all("drop_old_replicas", "clear_throttle")
-    assert run.replicas()["orders-2"] == (3, 4, 5)
-    assert run.replicas()["orders-0"] == MOVES[0].reassignment.target
-
-
 def test_a_foreign_move_makes_the_batch_wait_and_says_so(reassignment, cluster):
     run = reassignment(MOVES)
     cluster.alter_reassignments({ORDERS_1: (5, 6)})

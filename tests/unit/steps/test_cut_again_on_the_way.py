@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.steps_lab import move
-from tests.unit.steps.left_open_lab import LATER, TO_4, TO_5, leave_open
+from tests.unit.steps.left_open_lab import LATER, TO_4, TO_5, leave_open, pass_minutes
 from tests.unit.steps.test_changed_by_others import begun_by_others
 from tests.unit.steps.test_roll_back import RollBack
 from tests.unit.steps.test_settled import WHOLE, cancelled, damage_plan, made_by_others, superseding
@@ -23,7 +23,7 @@ from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.longer
 
-ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", n) for n in range(3))
+ORDERS_0, ORDERS_1, ORDERS_2, ORDERS_3 = (TopicPartition("orders", n) for n in range(4))
 FIRST = replace(move("orders", 0, (1, 2), (3, 2)), step=1, steps=2)
 LAST = replace(move("orders", 0, (3, 2), (3, 4)), step=2, steps=2)
 UP = replace(move("orders", 0, (1, 2), (1, 2, 3)), step=1, steps=2)
@@ -209,6 +209,38 @@ def test_a_first_step_in_flight_of_a_damaged_plan_is_not_left_to_others(chain, c
     assert second.replicas()["orders-0"] == (1, 2)
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_stop_of_a_successor_leaves_its_own_partition_to_another_client(reassignment, cluster, damaged):
+    """Its own plan is whole; only that of what it has superseded is damaged."""
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 3, (1, 2), (3, 2))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    take_snapshot(first.context, snapshot_of(first.record.plan_uri), as_if_cancelled=True)
+    cluster.kill(2)
+    if damaged:
+        damage(first, "steps")
+    step = move("orders", 0, (1, 2), (1, 3, 4))
+    run = pass_minutes(
+        superseding(first, reassignment, [step], allowed_unhealthy_partitions=9, replica_movements=2), cluster
+    )
+    run.start()
+    cluster.catch_up(ORDERS_0, 3)
+    cluster.catch_up(ORDERS_3, 3)
+    assert [set(run.replicas()[p]) for p in ("orders-0", "orders-3")] == [{1, 2, 3}, {1, 2, 3}]
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert "orders-0" in run.record.submitted(1).accepted
+    begun_by_others(run, ORDERS_0)
+    begun_by_others(run, ORDERS_0, 1, 2, 4, 3)
+    run.when_waiting = lambda: run.clock.sleep(60)  # their copy takes longer than the stop
+    report = cancelled(run)
+    assert "1 partitions are moved by others, and left to them" in report
+    cluster.restart(2)
+    cluster.catch_up(ORDERS_0, 4)
+    cluster.catch_up_all()
+    assert run.replicas()["orders-0"] == (1, 2, 4, 3)
+    cancelled(run)  # as the report says: broker 2 is back
+    assert run.replicas()["orders-0"] == (1, 2, 4, 3)
+
+
 @pytest.mark.parametrize("then", ["go on", "stop", "in a later batch"])
 @pytest.mark.parametrize("theirs", [(1, 2, 4), (1, 2, 3, 4)])
 def test_a_replica_that_no_request_of_ours_has_asked_for_is_not_ours_after_the_batch_was_cut_again(
@@ -236,3 +268,23 @@ def test_a_replica_that_no_request_of_ours_has_asked_for_is_not_ours_after_the_b
 def test_a_note_of_before_reaches_whatever_is_there():
     note = FoundBatch.model_validate({"version": 2, "at": "2026-01-01T12:00:00Z", "partitions": ["orders-0"]})
     assert note.reaches("orders-0", (1, 2, 4))
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_stop_leaves_at_its_target_what_the_superseded_one_would_have_moved_in_several_steps(chain, cluster, damaged):
+    run = chain([UP], [ON])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.hold_back(ORDERS_0, 3)
+    take_snapshot(run.context, snapshot_of(run.record.plan_uri), as_if_cancelled=True)
+    if damaged:
+        damage(run, "steps")
+    second = superseding(run, chain, [move("orders", 0, (1, 2), (1, 3, 4)), LATER], replica_movements=2)
+    second.start()
+    cluster.hold_back(LATER.partition, *LATER.reassignment.adding)
+    second.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up(ORDERS_0, 3)
+    cluster.catch_up(ORDERS_0, 4)
+    cluster.alter_reassignments({ORDERS_0: (1, 3, 4)}, allow_replication_factor_change=True)  # as its drop does
+    assert second.replicas()["orders-0"] == (1, 3, 4)
+    assert "between two assignments" not in cancelled(second)
+    assert second.replicas()["orders-0"] == (1, 3, 4)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import OWN_STEPS, Run, StillWaiting, move
+from tests.steps_lab import OWN_STEPS, ProcessDiedError, Run, StillWaiting, move
 from tests.unit.steps.left_open_lab import (
     LATER,
     ORDERS_0,
@@ -18,6 +18,9 @@ from tests.unit.steps.left_open_lab import (
     submitted_then_dead,
     to_the_end,
 )
+from tests.unit.steps.test_roll_back import RollBack
+from tests.unit.steps.test_settled import cancelled
+from tests.unit.steps.throttle_lab import at_full_speed, fall_behind
 from upath import UPath
 
 from kafka_reassignment.advice import Rerun, StartBrokers
@@ -749,3 +752,53 @@ def test_what_is_half_way_behind_others_keeps_no_chain_going_for_ever(cut_again,
 
 def partitions_of(run, number):
     return set(map(str, whole_batch(RecordView(run.record), number).partitions))
+
+
+@pytest.mark.parametrize("why", ["broker 5 dies as well", "its worker dies right before the request"])
+def test_what_went_on_around_a_dead_broker_is_rolled_back_once_that_is_back(wide, cluster, why):
+    """We have left 2,1,3,4, half of what the step that was cut again adds: the stop could not go back without broker 1."""
+    run = wide([TWO_STEPS[0], TO_5], [TWO_STEPS[1]], [LATER])
+    before = run.replicas()
+    submitted_then_dead(run, cluster, 1)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    run.do_all("admit", "set_throttle", batch=2)
+    if why == "broker 5 dies as well":
+        run.do("submit_batch", 2)
+        assert cluster.list_reassignments()[WIDE_0].adding == (5,)
+        cluster.kill(5)
+    else:
+        cluster.fail("alter_reassignments", ProcessDiedError(), applied=0)
+        with pytest.raises(ProcessDiedError):
+            run.do("submit_batch", 2)
+    cancelled(run)
+    assert set(run.replicas()["wide-0"]) == {1, 2, 3, 4}
+    back = RollBack(run, allowed_unhealthy_partitions=9)
+    cluster.restart(1)
+    cluster.restart(5)
+    cluster.catch_up_all()
+    back.go()
+    assert run.replicas() == before
+
+
+def test_what_an_earlier_step_has_added_keeps_its_throttle_though_it_is_cut_again_and_left_out(wide, cluster):
+    """The step that was cut again adds 4 and 5; 4 is there because of the one that was left open."""
+    run = wide([TWO_STEPS[0], TO_5], [TWO_STEPS[1]], [LATER])
+    submitted_then_dead(run, cluster, 1)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas")
+    run.when_waiting = lambda: run.clock.sleep(60)
+    fall_behind(cluster, WIDE_0, 4)
+    run.do_all("clear_throttle")
+    assert not at_full_speed(cluster), "kept"
+    assert next_batch(run.context, 1) == 2
+    assert set(run.replicas()["wide-0"]) == {1, 2, 3, 4}
+    (step,) = whole_batch(RecordView(run.record), 2).steps
+    assert (step.partition, step.reassignment.adding) == (WIDE_0, (4, 5))
+    cluster.another_client().alter_reassignments({WIDE_0: (2, 1, 3, 4, 5)}, allow_replication_factor_change=True)
+    cluster.catch_up(WIDE_0, 5)
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    assert run.record.submitted(2).changed_by_others == ("wide-0",)
+    assert not at_full_speed(cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    assert [c.broker for c in cluster.copying() if c.partition == WIDE_0] == [4]
+    assert not at_full_speed(cluster)

@@ -49,6 +49,8 @@ class StoppedSteps:
             self,
             steps=tuple(s for s in self.steps if str(s.partition) not in partitions),
             left_to_others=tuple(s for s in self.left_to_others if str(s.partition) not in partitions),
+            wholes={p: whole for p, whole in self.wholes.items() if str(p) not in partitions},
+            back={p: replicas for p, replicas in self.back.items() if str(p) not in partitions},
         )
 
     def only(self, partitions: Collection[TopicPartition]) -> StoppedSteps:
@@ -210,7 +212,7 @@ def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> Stop
             **{p: whole for p, whole in earlier.wholes.items() if p not in not_there},
             **{p: whole for p, whole in later.wholes.items() if p not in not_begun},
         },
-        back={**earlier.back, **later.back},
+        back={**{p: replicas for p, replicas in earlier.back.items() if p not in not_there}, **later.back},
         left_to_others=theirs,
     )
 
@@ -297,7 +299,7 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     if scope.is_whole and recorded.is_settled():
         return StoppedSteps()
     no_longer_ours = recorded.record.settled.no_longer_ours()
-    left_to_others = recorded.record.settled.left_to_others() if no_longer_ours else frozenset[str]()
+    noted_theirs = recorded.record.settled.left_to_others() if no_longer_ours else frozenset[str]()
     withdrawn = frozenset[str]() if scope.is_whole else recorded.withdrawn_partitions()
 
     def is_stopped(partition: TopicPartition) -> bool:
@@ -319,12 +321,15 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     noted = [s for s in steps if str(s.partition) in no_longer_ours]
     view = observe(run.cluster, [s.partition for s in noted]) if noted and late_too else View(frozenset(), {})
     over = {s.partition for s in noted if s.partition not in view.in_flight or not phase(s, view).ours}
-    theirs = {p for p in over if str(p) in left_to_others} | _beyond_requests(run, recorded, under_way)
+    theirs = {p for p in over if str(p) in noted_theirs} | _beyond_requests(run, recorded, under_way)
     over |= theirs
+    left = tuple(s for s in steps if s.partition not in over)
+    left_to_others = tuple(s for s in steps if s.partition in theirs)
+    # Not of what is over: a successor may move it to somewhere else.
     return StoppedSteps(
-        tuple(s for s in steps if s.partition not in over),
-        wholes,
-        left_to_others=tuple(s for s in steps if s.partition in theirs),
+        left,
+        {s.partition: wholes[s.partition] for s in (*left, *left_to_others) if s.partition in wholes},
+        left_to_others=left_to_others,
     )
 
 
