@@ -76,6 +76,7 @@ class Ledger:
         targets: what the plan of a reassignment asks for.
         found: where the plan of a reassignment has found its partitions.
         noted: by reassignment, the partitions that its record shows as moved, or begun with.
+        may_be_asked: by reassignment, those of which its record says so before each request, which may never be sent.
         settled: partitions that a record shows as settled.
         may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.
         actor: the name of the code that acts now.
@@ -94,6 +95,7 @@ class Ledger:
         targets: Callable[[str], Mapping[TopicPartition, Replicas]],
         found: Callable[[str], Mapping[TopicPartition, Replicas]] = lambda _: {},
         noted: Callable[[str], Collection[str]] = lambda _: (),
+        may_be_asked: Callable[[str], Collection[str]] = lambda _: (),
         settled: Callable[[], Collection[str]] = tuple,
         may_touch_foreign: Callable[[], bool] = lambda: False,
         actor: Callable[[], str] = lambda: "",
@@ -108,6 +110,7 @@ class Ledger:
         self._targets = targets
         self._found = found
         self._noted = noted
+        self._may_be_asked = may_be_asked
         self._settled = settled
         self._may_touch_foreign = may_touch_foreign
         self._actor = actor
@@ -380,6 +383,9 @@ class Ledger:
         made = frozenset(_heading_for(now))
         is_late = any(made == set(asked) for asked in self._asked.get(partition, ()))
         is_late |= made <= self._cancelled.get(partition, frozenset())
+        owner = self._owner() or ""
+        expanded = {*self._found(owner).get(partition, ()), *self._targets(owner).get(partition, ())}
+        is_late |= made == expanded and str(partition) in self._may_be_asked(owner)
         return is_late and str(partition) not in self._settled()
 
     def _counts_as_half_way(self, who: str, partition: TopicPartition, now: Seen) -> bool:

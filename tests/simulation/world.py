@@ -103,6 +103,7 @@ class World:
             targets=self.truth.targets,
             found=self.truth.found,
             noted=self.truth.begun,
+            may_be_asked=self.truth.last_asked,
             settled=lambda: {p for each in self.truth.reassignments() for p in self.truth.settled(each)},
             may_touch_foreign=self._may_touch_foreign,
             actor=lambda: current().name,
