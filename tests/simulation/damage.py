@@ -95,7 +95,7 @@ def _damaged(was: Content, how: str, of: str) -> bytes:
 
 
 def _links_to_nothing(play: Play) -> set[tuple[str, int]]:
-    """Return folder and number of events that follow unreadable ones which the head does not tell of.
+    """Return folder and number of events that follow unreadable ones which the head does not know of.
 
     It is unreadable too, or its writer died before it: nothing is left then of the hash that the next event has to name.
     """
@@ -107,8 +107,8 @@ def _links_to_nothing(play: Play) -> set[tuple[str, int]]:
             continue
         number, run_id = int(name.removesuffix(".json")), folder.split("/")[-2]
         with play.world.truth.undisturbed():
-            is_told = run_id not in heads and play.world.truth.record(run_id).audit.head_number() >= number
-        if not is_told:
+            is_known = run_id not in heads and play.world.truth.record(run_id).audit.head_number() >= number
+        if not is_known:
             found.add((run_id, number + 1))
     return found
 

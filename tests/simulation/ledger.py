@@ -251,9 +251,9 @@ class Ledger:
                 recreated = {p for p, was in before.partitions.items() if after.partitions.get(p) != was}
                 for shown in self._shown.values():
                     shown.recreated |= recreated
-            changed = dict(before.configs.items() ^ after.configs.items())
+            changed = {resource for (resource, _), _ in before.configs.items() ^ after.configs.items()}
             for shown in self._shown.values():
-                for resource, _ in changed:
+                for resource in changed:
                     shown.changed_since.setdefault(resource, self._now())
             self._they_moved(who, before, after)
             self.configs.they_changed(before.configs, after.configs)
@@ -384,16 +384,19 @@ class Ledger:
         is_late = any(made == set(asked) for asked in self._asked.get(partition, ()))
         is_late |= made <= self._cancelled.get(partition, frozenset())
         owner = self._owner() or ""
-        expanded = {*self._found(owner).get(partition, ()), *self._targets(owner).get(partition, ())}
-        is_late |= made == expanded and str(partition) in self._may_be_asked(owner)
+        is_late |= made == set().union(*self._ends(owner, partition)) and str(partition) in self._may_be_asked(owner)
         return is_late and str(partition) not in self._settled()
+
+    def _ends(self, owner: str, partition: TopicPartition) -> tuple[set[int], set[int]]:
+        """Where a reassignment has found a partition, and where it wants it."""
+        return set(self._found(owner).get(partition, ())), set(self._targets(owner).get(partition, ()))
 
     def _counts_as_half_way(self, who: str, partition: TopicPartition, now: Seen) -> bool:
         """Whether it was created again after its submission, and looks as a reassignment does that is under way (decision 0040)."""
         owner, made = self._owner() or "", set(now.replicas)
         if who != TOPICS_OWNER or str(partition) not in self._noted(owner) or str(partition) in self._settled():
             return False
-        ends = [set(end.get(partition, ())) for end in (self._found(owner), self._targets(owner))]
+        ends = self._ends(owner, partition)
         return made <= set().union(*ends) and any(end <= made for end in ends)
 
     def _judge_of_others(self, owner: str, partition: TopicPartition, was: Seen, target: Replicas | None) -> None:
@@ -430,8 +433,7 @@ class Ledger:
         """What is in flight as one of our own moves would be counts as ours from the first look on."""
         for partition in self._of_others.keys() & in_flight.keys():
             owner = self._owner() or ""
-            found, target = self._found(owner).get(partition, ()), self._targets(owner).get(partition, ())
-            if self._of_others[partition] <= {*found, *target}:
+            if self._of_others[partition] <= set().union(*self._ends(owner, partition)):
                 del self._of_others[partition]
                 self._begun[partition] = owner
 

@@ -85,7 +85,7 @@ class Play:
         self.unreadable: set[str] = set()
         """All that are damaged now: the truth cannot be read from them either."""
         self.unlinked: set[tuple[str, int]] = set()
-        """Folder and number of events that were written while nothing told of the one before: their link does not fit."""
+        """Folder and number of events that were written while nothing named the one before: their link does not fit."""
         self.unlocked_by_hand = False
         """A person has unlocked the cluster: that is no lock that was lost."""
         self.away_until = 0.0

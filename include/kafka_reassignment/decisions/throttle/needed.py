@@ -15,6 +15,7 @@ from kafka_reassignment.decisions.throttle.wanted import (
     asked_rate,
     broker_of,
     partition_of,
+    replicas_listed,
 )
 from kafka_reassignment.model import Step, TopicPartition, View
 
@@ -100,7 +101,7 @@ def listed_in(journal: Journal) -> tuple[ThrottledReplicas, ...]:
 
 def without_new_of(steps: Iterable[Step], listed: Iterable[ThrottledReplicas]) -> tuple[ThrottledReplicas, ...]:
     """Return what is listed, but for the new replicas of steps of which nothing was submitted: who copies these is another client."""
-    new = {(s.partition.topic, f"{s.partition.partition}:{b}") for s in steps for b in s.reassignment.adding}
+    new = {(r.topic, e) for r in replicas_listed(steps) if r.side is Side.FOLLOWER for e in r.entries}
     return tuple(
         replace(r, entries=tuple(e for e in r.entries if (r.topic, e) not in new)) if r.side is Side.FOLLOWER else r
         for r in listed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from kafka_reassignment.decisions.raising import to_raise
 from kafka_reassignment.decisions.throttle import (
@@ -19,7 +19,7 @@ from kafka_reassignment.steps.throttling.restore import Restored, restore_config
 from kafka_reassignment.steps.throttling.throttle_configs import ThrottleSetting, observe_listed, setting_of
 
 
-def restore_or_raise(run: RunContext, event: AuditDraft, *, never_begun: Iterable[Step] = ()) -> Restored:
+def restore_or_raise(run: RunContext, event: AuditDraft, *, never_begun: Collection[Step] = ()) -> Restored:
     """Restore what the throttle replaced, as ``restore_configs``, and raise to the whole rate what stays of it.
 
     No batch raises it any more: at the low rate with which copies begin, a replica whose partition is written faster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import uuid4
@@ -99,7 +99,7 @@ class Restored:
         return f"the throttle stays for moves that do not end by themselves: {format_reasons(self.hung)}"
 
 
-def restore_configs(run: RunContext, event: AuditDraft, *, never_begun: Iterable[Step] = ()) -> Restored:
+def restore_configs(run: RunContext, event: AuditDraft, *, never_begun: Collection[Step] = ()) -> Restored:
     """Take back what the journal says is ours and nothing needs any more; return what is left.
 
     What any move of ours still needs stays, of whatever batch or reassignment of the cluster; so does all that the
@@ -112,7 +112,6 @@ def restore_configs(run: RunContext, event: AuditDraft, *, never_begun: Iterable
         event: gets the changes as facts.
         never_begun: steps of which nothing was submitted: a replica that they would add copies because of others.
     """
-    not_begun = tuple(never_begun)
     others = _other_journals(run)
     their_journals = [theirs for _, theirs in others]
     journal = _with_what_arrived(run, their_journals)
@@ -122,7 +121,7 @@ def restore_configs(run: RunContext, event: AuditDraft, *, never_begun: Iterable
     changed_by_others: list[str] = []
     refused: dict[ConfigResource, Refusal] = {}
     for _ in range(RESTORE_TRIES):
-        copying = _copying(run, journal, their_journals, not_begun)
+        copying = _copying(run, journal, their_journals, never_begun)
         keep = copying.joined(in_place)
         seen = describe_throttles(run, journal.resources)
         clearing = changes_to_restore(journal, seen, keep=keep, others=their_journals)
@@ -131,7 +130,7 @@ def restore_configs(run: RunContext, event: AuditDraft, *, never_begun: Iterable
         refused |= apply_changes(run, clearing.changes)
         if clearing.changes:
             _settle(run, journal, keep, clearing.changes)
-            copying = _copying(run, journal, their_journals, not_begun)
+            copying = _copying(run, journal, their_journals, never_begun)
             keep = copying.joined(in_place)
             refused |= _put_back(run, journal, clearing.changes, keep, seen)
         if clearing.has_unseen:
@@ -306,9 +305,9 @@ def _other_journals(run: RunContext) -> list[tuple[Record, Journal]]:
     return [(record, journal) for record, journal in journals.found if record.root != run.record.root]
 
 
-def _copying(run: RunContext, own: Journal, others: Collection[Journal], not_begun: Iterable[Step]) -> Needed:
+def _copying(run: RunContext, own: Journal, others: Collection[Journal], never_begun: Collection[Step]) -> Needed:
     """What copies because of these journals; seen twice unless it is in flight, as brokers show old news of what has landed."""
-    of_own = without_new_of(not_begun, listed_in(own))
+    of_own = without_new_of(never_begun, listed_in(own))
     of_others = [replicas for journal in others for replicas in listed_in(journal)]
     listed = (*of_own, *of_others)
     if not listed:
