@@ -83,9 +83,7 @@ class Follower:
                 self._restart_chain()
                 continue
             ti = self._red()
-            if ti is None and (cut := self._cut_off()):
-                self._tell(f"{cut.run_id} has FAILED, though no task of it has: what did not run is cleared")
-                self._play.airflow.clear(cut.dag_id, cut.run_id, list(cut.tasks), downstream=False, only_failed=True)
+            if ti is None and self._cleared_what_was_cut_off():
                 continue
             if ti is None and not idle and self._slowed_down_by_others():
                 end = world.time.seconds + BOUND
@@ -129,17 +127,24 @@ class Follower:
                             break
         return None
 
-    def _cut_off(self) -> Any:
-        """Return a red run of a reassignment that has the lock, or of a stop, without a red task: a person cleared one task alone."""
+    def _cleared_what_was_cut_off(self, of: str | None = None) -> bool:
+        """Clear what did not run of a red run without a red task, of one reassignment or of all: a person cleared one task alone.
+
+        It is the run of a reassignment that has the lock, or of a stop. Return whether there was one.
+        """
         for airflow in self._play.world.airflows:
             for run in airflow.runs.values():
-                states = {ti.state for ti in run.tasks.values()}
-                if run.dag_id not in (DAG_ID, CANCEL_DAG_ID) or self._is_left_alone(run) or run.run_id in self._cleared:
+                if run.dag_id not in (DAG_ID, CANCEL_DAG_ID) or of not in (None, reassignment_of_run(run)):
                     continue
+                if self._is_left_alone(run) or run.run_id in self._cleared:
+                    continue
+                states = {ti.state for ti in run.tasks.values()}
                 if run.state == "failed" and "upstream_failed" in states and "failed" not in states:
                     self._cleared.add(run.run_id)
-                    return run
-        return None
+                    self._tell(f"{run.run_id} has FAILED, though no task of it has: what did not run is cleared")
+                    airflow.clear(run.dag_id, run.run_id, list(run.tasks), downstream=False, only_failed=True)
+                    return True
+        return False
 
     def _is_left_alone(self, run: Any) -> bool:
         key = (run.dag_id, run.run_id)
@@ -335,6 +340,8 @@ class Follower:
                 self._led.discard(owner)
                 if not goes_on:
                     return
+                continue
+            if self._cleared_what_was_cut_off(owner):
                 continue
             is_at_work = any(_is_at_work(run) for run in self._runs_of(owner))
             if not is_at_work or world.time.seconds >= end or world.run_until_idle(LOOK_EVERY):
