@@ -333,10 +333,13 @@ submitted is an error: the task that submits does not wait, ``admit`` does.
 RACED = "RACED_BY_ANOTHER_CLIENT"
 """The refusal of what another client moved while it was submitted; no controller gives it."""
 
+LEFT_ISR = "TARGET_LEFT_ISR"
+"""Our own refusal of a drop whose target has left the ISR between two looks; no controller gives it."""
+
 PASSING_REFUSALS = frozenset(
-    {"INVALID_REPLICA_ASSIGNMENT", "REASSIGNMENT_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION", RACED}
+    {"INVALID_REPLICA_ASSIGNMENT", "REASSIGNMENT_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION", RACED, LEFT_ISR}
 )
-"""Refusals of one partition that can pass: a broker of it is not registered now, or another client is at work on it."""
+"""Refusals of one partition that can pass: a broker of it is not registered now, it is out of sync, or another client is at work on it."""
 
 CORRECTED_REFUSALS: Mapping[str, str] = {
     "CLUSTER_AUTHORIZATION_FAILED": "give the connection's principal the right AlterConfigs on",

@@ -93,7 +93,7 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
         run.write_event("drop_old_replicas", number, began, event)
         accepted = len(looked.dropped) - len(final)
         raise PartialRefusalError(accepted, final, Rerun("drop_old_replicas", batch=number))
-    waiting = {**looked.kept, **{p: f"the controller refuses it now: {r}" for p, r in looked.refused.items()}}
+    waiting = {**looked.kept, **{p: f"it is refused now: {r}" for p, r in looked.refused.items()}}
     if looked.dropped and number < (plan.batches if (plan := recorded.plan_in_force()) else 0):
         note_sizes(run, number + 1)  # while brokers take up the drop: the next batch need not measure for so long
     unsettled, settled = _unsettled(run, batch, set(waiting), stay=bool(looked.dropped))

@@ -8,7 +8,7 @@ from tests.simulation.disk import SimDisk
 from tests.simulation.files import use
 from tests.simulation.stand_ins import in_place
 from tests.steps_lab import ProcessDiedError, Run, StillWaiting, move
-from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
 
 from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, advice_as_data
 from kafka_reassignment.decisions.moves import never_completes
@@ -200,6 +200,36 @@ def test_old_replicas_are_kept_while_a_new_one_is_out_of_sync_and_dropped_when_i
     cluster.catch_up_all()
     run.do_all("drop_old_replicas", "clear_throttle")
     assert run.replicas()["orders-0"] == (1, 3)
+
+
+class FallingBehindCluster(FakeCluster):
+    """A new replica falls behind once the step has looked at the ISR, while it submits the first slice."""
+
+    fallen = False
+
+    def alter_reassignments(self, targets, **options):
+        replies = super().alter_reassignments(targets, **options)
+        if not self.fallen and targets.get(ORDERS_1) == (3, 2):
+            self.fallen = True
+            self.fall_behind(ORDERS_0, 3)
+        return replies
+
+
+def test_a_target_that_has_left_the_isr_since_the_look_keeps_the_old_replicas(reassignment, cluster):
+    cluster.__class__ = FallingBehindCluster
+    run = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (3, 2))])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    with pytest.raises(
+        StillWaiting,
+        match=r"orders-0 \(it is refused now: TARGET_LEFT_ISR: broker 3 of its target has left the ISR; nothing was",
+    ):
+        run.do("drop_old_replicas")
+    assert cluster.fallen
+    assert set(run.replicas()["orders-0"]) == {1, 2, 3}
+    assert not cluster.list_reassignments(), "nothing was submitted that Kafka would have to hold"
+    cluster.catch_up_all()
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert run.replicas() == {**run.replicas(), "orders-0": (1, 3), "orders-1": (3, 2)}
 
 
 def test_a_replica_that_stays_out_of_sync_ends_the_wait_of_the_drop(reassignment, cluster):

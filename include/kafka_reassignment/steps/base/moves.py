@@ -12,6 +12,7 @@ from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.submitted import distorted
 from kafka_reassignment.errors import (
+    LEFT_ISR,
     RACED,
     OvertakenError,
     ReassignmentError,
@@ -19,7 +20,7 @@ from kafka_reassignment.errors import (
     name_some,
     overtaken,
 )
-from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, TopicPartition, View
+from kafka_reassignment.model import Batch, InFlight, PartitionState, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices, refusals
 from kafka_reassignment.steps.base.context import AuditDraft, RunContext
 from kafka_reassignment.steps.base.finished import require_unfinished
@@ -86,8 +87,8 @@ def submit(
 
     KIP-860's guard is on for each partition whose number of replicas stays the same; not where the controller takes one
     request at a time: Kafka has no guard there, and the second request would meet the first. What has no guard is
-    looked at right before its slice: where another client has added a replica since the view, nothing is submitted, and
-    ``RACED`` is the refusal. When the controller stays busy with an earlier submission, that is the refusal, and the
+    looked at right before its slice: where another client has added a replica since the view, or the target has left
+    the ISR, nothing is submitted, and ``RACED`` or ``LEFT_ISR`` is the refusal. When the controller stays busy with an earlier submission, that is the refusal, and the
     remaining slices are not submitted. After each slice what is in flight is compared with what was meant: where another
     client's move made something else of it, ours is cancelled at once, and ``RACED`` is the refusal.
 
@@ -111,9 +112,9 @@ def submit(
         for part in in_slices(due, run.controller.slice_size) if due else ():
             asked = {p: due[p] for p in part}
             if changes and guarded:
-                raced = _added_to_since(run, view, asked)
-                asked = {p: target for p, target in asked.items() if p not in raced}
-                refused |= raced
+                changed = _changed_since(run, view, asked)
+                asked = {p: target for p, target in asked.items() if p not in changed}
+                refused |= changed
                 if not asked:
                     continue
             refused |= _submit_when_free(run, view, asked, changes=changes, of=of)
@@ -123,22 +124,32 @@ def submit(
     return refused
 
 
-def _added_to_since(run: RunContext, view: View, targets: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
-    """Return which partitions another client has added a replica to since the view: a submission would drop it."""
+def _changed_since(
+    run: RunContext, view: View, targets: Mapping[TopicPartition, Replicas]
+) -> dict[TopicPartition, Refusal]:
+    """Return what must not be submitted any more: another client has added a replica since the view, which would be dropped, or a target that was in sync is not."""
 
-    def added() -> dict[TopicPartition, Refusal]:
+    def changed() -> dict[TopicPartition, Refusal]:
         now = run.cluster.describe_partitions(sorted({p.topic for p in targets}))
-        more = {p: sorted({*now[p].replicas} - {*view.partitions[p].replicas}) for p in targets if p in now}
-        return {
-            p: Refusal(RACED, f"another client has added broker {format_brokers(brokers)} since; nothing was submitted")
-            for p, brokers in more.items()
-            if brokers
-        }
+        found = {p: _change(view, p, target, now[p]) for p, target in targets.items() if p in now}
+        return {p: refusal for p, refusal in found.items() if refusal is not None}
 
-    if not added():
+    if not changed():
         return {}
     run.sleep(CONFIRM_SECONDS)  # it may be a broker's old news of what was dropped or cancelled
-    return added()
+    return changed()
+
+
+def _change(view: View, partition: TopicPartition, target: Replicas, now: PartitionState) -> Refusal | None:
+    if added := {*now.replicas} - {*view.partitions[partition].replicas}:
+        what = f"another client has added broker {format_brokers(sorted(added))}"
+        return Refusal(RACED, f"{what} since; nothing was submitted")
+    left = {*target} - now.isr
+    if left and view.in_sync(partition).issuperset(target):
+        return Refusal(
+            LEFT_ISR, f"broker {format_brokers(sorted(left))} of its target has left the ISR; nothing was submitted"
+        )
+    return None
 
 
 def _submit_when_free(
