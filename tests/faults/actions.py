@@ -39,16 +39,23 @@ FOREIGN_RATE = "55555555"
 class Interference:
     """What others did, so that the checks know whose word holds.
 
-    ``shaken`` are brokers that were down. ``moved``, ``deleted`` and ``grown`` say whether the cluster took it for
-    sure: a request without an answer may have been carried out or not.
+    ``shaken`` are brokers that were down. ``moved`` says where to, ``cancelled`` where a partition is back. ``moved``,
+    ``deleted`` and ``grown`` say whether the cluster took it for sure: a request without an answer may have been carried
+    out or not.
     """
 
     moved: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    cancelled: dict[TopicPartition, Replicas] = field(default_factory=dict)
     deleted: dict[str, bool] = field(default_factory=dict)
     grown: dict[str, bool] = field(default_factory=dict)
     shaken: set[int] = field(default_factory=set)
     configs: list[ConfigChange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def elsewhere(self) -> dict[TopicPartition, Replicas]:
+        """Where others have brought partitions, by a move or by a cancel of ours."""
+        return self.cancelled | self.moved
 
     def not_throttled_by_us(self) -> set[int]:
         """Brokers whose bytes prove nothing: they were down, or another client has set a rate of theirs."""
@@ -186,11 +193,13 @@ class Actions:
         return Verdict.GO_ON
 
     def _foreign_cancel(self, fault: Fault, moves: Sequence[Reassignment]) -> Verdict:
-        in_flight = sorted(self._world.cluster.list_reassignments([m.partition for m in moves]))
+        in_flight = self._world.cluster.list_reassignments([m.partition for m in moves])
         if in_flight:
-            partition = self._pick(in_flight, fault)
-            self._submit(partition, None)
-            self.others.notes.append(f"{partition} cancelled by another client")
+            partition = self._pick(sorted(in_flight), fault)
+            refused = self._submit(partition, None)
+            self.others.notes.append(f"{partition} cancelled by another client: {refused or 'accepted'}")
+            if not isinstance(refused, Refusal):
+                self.others.cancelled[partition] = in_flight[partition].original
         return Verdict.GO_ON
 
     def _foreign_rate(self, fault: Fault, moves: Sequence[Reassignment]) -> Verdict:

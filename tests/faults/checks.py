@@ -90,7 +90,7 @@ def _about_positions(
         if replicas not in allowed[partition]:
             yield f"{partition} is at {replicas}, expected {' or '.join(map(str, sorted(allowed[partition])))}"
     at_target = {m.partition for m in scenario.moves if seen.get(m.partition, m.target) == m.target}
-    elsewhere = {str(p) for p in others.moved if p not in at_target}
+    elsewhere = {str(p) for p in others.elsewhere if p not in at_target}
     if story.left_elsewhere and not any(p in story.left_elsewhere for p in elsewhere):
         yield f"verify failed with: {story.left_elsewhere}"
     if elsewhere and not story.stopped:
@@ -106,7 +106,7 @@ def _allowed(
         allowed[move.partition] = (
             {move.target} if went_to_the_end else _where_stopped(record, move.partition, move.current)
         )
-    for partition, replicas in others.moved.items():
+    for partition, replicas in others.elsewhere.items():
         # Before us: nothing of ours goes on. In the instant between our look and our submission: ours is the later
         # word.
         allowed[partition] |= {replicas}

@@ -113,12 +113,12 @@ class ScenarioRun:
             self.tasks.say(f"teardown: {failed}")
 
     def _verify(self) -> None:
-        """Verify; a debt is paid by the last batch's clear_throttle, what another client moved is for its owner to say."""
+        """Verify; a debt is paid by the last batch's clear_throttle, what another client moved or cancelled is for its owner to say."""
         while True:
             try:
                 self.tasks.run("verify")
             except TaskFailedError as failed:
-                if failed.error == "VerificationError" and self.others.moved and not self._stopping:
+                if failed.error == "VerificationError" and self.others.elsewhere and not self._stopping:
                     self.story.left_elsewhere = failed.text
                     self._order_stop()
                     raise StoppedForGood from None

@@ -62,7 +62,7 @@ class Try:
 class Story:
     """What happened, for the checks and for people.
 
-    ``left_elsewhere`` is what verify said of partitions that another client moved; ``stopped`` tells that an
+    ``left_elsewhere`` is what verify said of partitions that another client moved or cancelled; ``stopped`` tells that an
     operator stopped the run, because of that or because the scenario has it.
     """
 
