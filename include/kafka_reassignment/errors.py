@@ -339,7 +339,7 @@ LEFT_ISR = "TARGET_LEFT_ISR"
 PASSING_REFUSALS = frozenset(
     {"INVALID_REPLICA_ASSIGNMENT", "REASSIGNMENT_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION", RACED, LEFT_ISR}
 )
-"""Refusals of one partition that can pass: a broker of it is not registered now, it is out of sync, or another client is at work on it."""
+"""Refusals of one partition that can pass: a broker of it is not registered or not in sync now, or another client is at work on it."""
 
 CORRECTED_REFUSALS: Mapping[str, str] = {
     "CLUSTER_AUTHORIZATION_FAILED": "give the connection's principal the right AlterConfigs on",

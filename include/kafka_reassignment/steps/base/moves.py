@@ -88,9 +88,10 @@ def submit(
     KIP-860's guard is on for each partition whose number of replicas stays the same; not where the controller takes one
     request at a time: Kafka has no guard there, and the second request would meet the first. What has no guard is
     looked at right before its slice: where another client has added a replica since the view, or the target has left
-    the ISR, nothing is submitted, and ``RACED`` or ``LEFT_ISR`` is the refusal. When the controller stays busy with an earlier submission, that is the refusal, and the
-    remaining slices are not submitted. After each slice what is in flight is compared with what was meant: where another
-    client's move made something else of it, ours is cancelled at once, and ``RACED`` is the refusal.
+    the ISR, nothing is submitted, and ``RACED`` or ``LEFT_ISR`` is the refusal. When the controller stays busy with an
+    earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice what is in
+    flight is compared with what was meant: where another client's move made something else of it, ours is
+    cancelled at once, and ``RACED`` is the refusal.
 
     Args:
         run: of the reassignment.
