@@ -47,10 +47,12 @@ class Growth:
 
 
 def test_a_topic_grows_by_planned_partitions_and_every_other_wish_is_reported(port, create_topic, growth):
-    topic, looked_at = create_topic({0: (1, 2), 1: (2, 3)}), create_topic({0: (1, 2)})
+    topic = create_topic({0: (1, 2), 1: (2, 3)})
+    looked_at = create_topic(laid_out := {0: (1, 2), 1: (2, 3), 2: (3, 1)})
     growth.trigger("grow", topic=topic, partitions=5, exclude_brokers=[6])
-    growth.trigger("only-look", topic=looked_at, partitions=3, validate_only=True)
-    growth.trigger("lower", topic=topic, partitions=2)
+    growth.trigger("only-look", topic=looked_at, partitions=4, validate_only=True)
+    growth.trigger("lower", topic=looked_at, partitions=2)
+    growth.trigger("as-it-is", topic=looked_at, partitions=3)
     assert growth.wait("grow") == "success", growth.states("grow")
     after = replicas(port, topic)
     assert (after[0], after[1], len(after)) == ((1, 2), (2, 3), 5)
@@ -72,13 +74,17 @@ def test_a_topic_grows_by_planned_partitions_and_every_other_wish_is_reported(po
     assert growth.wait("only-look") == "success", growth.states("only-look")
     skipped = {"create_partitions": "skipped", "verify": "skipped"}
     assert growth.states("only-look") == {"preflight": "success", "plan_placement": "success"} | skipped
-    assert f"| {looked_at}-1 |" in growth.log("only-look", "plan_placement")
-    assert replicas(port, looked_at) == {0: (1, 2)}
+    assert f"| {looked_at}-3 |" in growth.log("only-look", "plan_placement")
+    assert replicas(port, looked_at) == laid_out
 
     # No increase: reported at once, and not retried.
-    assert growth.wait("lower") == "failed"
-    assert "partitions already, expected fewer than the 2 asked for" in growth.log("lower", "preflight")
-    assert len(growth.events("lower")) == 1
+    for run_id, reported in (
+        ("lower", "asked for 2: Kafka cannot lower the count"),
+        ("as-it-is", "has 3 partitions already, expected fewer than the 3 asked for"),
+    ):
+        assert growth.wait(run_id) == "failed"
+        assert reported in growth.log(run_id, "preflight")
+        assert len(growth.events(run_id)) == 1
 
     # Days later the whole run is cleared: the count is there, and it says so.
     growth.clear("grow")
